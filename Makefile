@@ -1,0 +1,48 @@
+# Everything runs in this project's own virtual environment, made on first use; nothing is installed outside it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-slow lint types check format bench clean
+
+help: ## Print the targets
+	@echo "make <target>, where the target is one of:"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+install: $(READY) ## Make the virtual environment and install recveil into it, ready to develop
+
+demo: $(READY) ## Attack, defend and report on an embedded world; writes recveil-demo/report.html
+	$(BIN)/recveil demo --out recveil-demo
+
+test: $(READY) ## Run the fast tests
+	$(BIN)/python -m pytest -n auto -m 'not slow'
+
+test-slow: $(READY) ## Run the slow tests
+	$(BIN)/python -m pytest -n auto -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+check: lint types test ## All that CI runs: style, types, tests
+	@echo "make check: all good"
+
+format: $(READY) ## Put the code into the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY) ## Run the benchmarks; each prints ratios measured in one run
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean: ## Remove the virtual environment and what the tools left behind
+	rm -rf $(VENV) recveil-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""recveil: can an outsider guess who your users are, and what to do about it."""

@@ -1,0 +1,1 @@
+"""What an outsider may try with what a platform releases."""

@@ -1,0 +1,1 @@
+"""Attribute inference: guessing who a user is from what the platform releases about them."""

@@ -1,0 +1,233 @@
+"""Logistic regression and multilayer perceptrons for many tasks, trained as one batched tensor program.
+
+All folds and seeds of an audit are independent problems of the same shape, so they are stacked: (T, n, d) inputs,
+(T, d, h) weights, one batched product per layer. Each task is standardized and class-balanced by its own training
+users; no task sees its test users before it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from recveil import device as devices
+from recveil.attacks.attribute.tasks import Task
+from recveil.core import FloatArray, IntArray
+from recveil.progress import track
+from recveil.random import torch_generator
+
+__all__ = ["Logistic", "Perceptron"]
+
+ROOM = 1 << 26
+"""Numbers held at once in the stacked inputs; more tasks than fit are done in several stacks."""
+
+Layers = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """T tasks of about the same size, side by side; shorter ones are filled up with rows of weight 0."""
+
+    x: torch.Tensor  # (T, n, d) standardized training rows, in an order of which any prefix is stratified
+    y: torch.Tensor  # (T, n)
+    weight: torch.Tensor  # (T, n) class-balanced, mean 1 over the real rows
+    test: torch.Tensor  # (T, m, d)
+
+    def rows(self, start: int, stop: int) -> Stack:
+        """The same tasks with only these training rows."""
+        return Stack(self.x[:, start:stop], self.y[:, start:stop], self.weight[:, start:stop], self.test)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Multinomial logistic regression, class-balanced, with the ridge penalty of scikit-learn's default C.
+
+    Departs: solved by accelerated steps with the fixed curvature bound of Bohning and Lindsay (1988), which needs one
+    (d, d) factorization per task for any number of classes, and no line search.
+    """
+
+    C: float = 1.0
+    steps: int = 100
+    device: str | None = None
+
+    def guess(
+        self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
+    ) -> list[FloatArray]:
+        """Probabilities for the test users of each task."""
+        where = devices.resolve(self.device)
+        return _guess_stacks(lambda stack: self._solve(stack, n_classes), x, y, n_classes, tasks, rng=rng, where=where)
+
+    def _solve(self, stack: Stack, n_classes: int) -> torch.Tensor:
+        a = functional.pad(stack.x, (0, 1), value=1.0)  # (T, n, d + 1)
+        weighted = a * stack.weight[..., None]
+        ridge = torch.full(a.shape[-1:], 1 / self.C, device=a.device)
+        ridge[-1] = 1e-6  # the intercept is not penalized
+        bound = torch.linalg.cholesky(0.5 * weighted.mT @ a + torch.diag(ridge))
+        truth = functional.one_hot(stack.y, n_classes).to(a.dtype)
+        B = a.new_zeros(len(a), a.shape[-1], n_classes)  # (T, d + 1, K)
+        ahead, momentum = B, 1.0
+        for number in range(self.steps):
+            gap = torch.softmax(a @ ahead, -1) - truth
+            step = torch.cholesky_solve(weighted.mT @ gap + ridge[:, None] * ahead, bound)
+            following, momentum_next = ahead - step, (1 + (1 + 4 * momentum**2) ** 0.5) / 2
+            ahead = following + (momentum - 1) / momentum_next * (following - B)
+            B, momentum = following, momentum_next
+            if number % 10 == 9 and float(step.abs().max()) < 1e-4:
+                break
+        return torch.softmax(stack.test @ B[:, :-1] + B[:, -1:], -1)
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """A multilayer perceptron, class-balanced, early-stopped on a tenth of the training users."""
+
+    hidden: tuple[int, ...] = (100,)
+    epochs: int = 60
+    learning_rate: float = 3e-3
+    reg: float = 1e-3
+    batch_size: int = 256
+    patience: int = 6
+    device: str | None = None
+
+    def guess(
+        self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
+    ) -> list[FloatArray]:
+        """Probabilities for the test users of each task."""
+        where = devices.resolve(self.device)
+        generator = torch_generator(rng, where)
+
+        def solve(stack: Stack) -> torch.Tensor:
+            layers = self._train(stack, n_classes, generator)
+            with torch.no_grad():
+                return torch.softmax(_forward(layers, stack.test), -1)
+
+        return _guess_stacks(solve, x, y, n_classes, tasks, rng=rng, where=where)
+
+    def _train(self, stack: Stack, n_classes: int, generator: torch.Generator) -> Layers:
+        held = max(1, stack.x.shape[1] // 10)
+        stop_on, fit_on = stack.rows(0, held), stack.rows(held, stack.x.shape[1])
+        layers = _new_layers((stack.x.shape[-1], *self.hidden, n_classes), len(stack.x), generator)
+        flat = [p for layer in layers for p in layer]
+        optimizer = torch.optim.AdamW(flat, lr=self.learning_rate, weight_decay=self.reg)
+        best = torch.full((len(stack.x),), torch.inf, device=stack.x.device)
+        kept, waited = [p.detach().clone() for p in flat], torch.zeros_like(best)
+        for _ in track(range(self.epochs), "attacking: perceptron", self.epochs):
+            self._epoch(fit_on, layers, optimizer, generator)
+            with torch.no_grad():
+                loss = _loss(_forward(layers, stop_on.x), stop_on.y, stop_on.weight)
+                better = loss < best - 1e-4
+                best, waited = torch.where(better, loss, best), torch.where(better, 0.0, waited + 1)
+                for k, p in zip(kept, flat, strict=True):
+                    k[better] = p[better]
+            if bool((waited >= self.patience).all()):
+                break
+        return [(kept[i], kept[i + 1]) for i in range(0, len(kept), 2)]
+
+    def _epoch(
+        self, stack: Stack, layers: Layers, optimizer: torch.optim.Optimizer, generator: torch.Generator
+    ) -> None:
+        T, n, d = stack.x.shape
+        order = torch.rand(T, n, generator=generator, device=stack.x.device).argsort(1)
+        for rows in torch.split(order, self.batch_size, dim=1):
+            x = stack.x.gather(1, rows[..., None].expand(-1, -1, d))
+            loss = _loss(_forward(layers, x), stack.y.gather(1, rows), stack.weight.gather(1, rows)).sum()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+
+
+def _new_layers(sizes: tuple[int, ...], T: int, generator: torch.Generator) -> Layers:
+    layers = []
+    for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
+        W = torch.randn(T, fan_in, fan_out, generator=generator, device=generator.device) * (2 / fan_in) ** 0.5
+        b = torch.zeros(T, 1, fan_out, device=generator.device)
+        layers.append((W.requires_grad_(), b.requires_grad_()))
+    return layers
+
+
+def _forward(layers: Layers, x: torch.Tensor) -> torch.Tensor:
+    for W, b in layers[:-1]:
+        x = torch.relu(torch.baddbmm(b, x, W))
+    W, b = layers[-1]
+    return torch.baddbmm(b, x, W)
+
+
+def _loss(logits: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """The weighted mean cross-entropy of each task."""
+    each = functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(weight)
+    return (each * weight).sum(1) / weight.sum(1).clamp(min=1e-12)
+
+
+def _guess_stacks(
+    solve: Callable[[Stack], torch.Tensor],
+    x: FloatArray,
+    y: IntArray,
+    n_classes: int,
+    tasks: Sequence[Task],
+    *,
+    rng: np.random.Generator,
+    where: torch.device,
+) -> list[FloatArray]:
+    """Solve the tasks stack by stack and hand the guesses back in the order of the tasks."""
+    table, labels = torch.as_tensor(x, device=where).float(), torch.as_tensor(y, device=where)
+    guesses: list[FloatArray] = [np.empty(0)] * len(tasks)
+    for numbers in _alike(tasks, x.shape[1]):
+        chosen = [tasks[i] for i in numbers]
+        solved = solve(_stack(table, labels, n_classes, chosen, [_spread(t.train, y, rng) for t in chosen]))
+        for i, guess in zip(numbers, solved.cpu().numpy(), strict=True):
+            guesses[i] = guess[: len(tasks[i].test)]
+    return guesses
+
+
+def _alike(tasks: Sequence[Task], d: int) -> Iterator[list[int]]:
+    """The numbers of the tasks, in groups of nearly the same size that fit into memory together."""
+    by_size = sorted(range(len(tasks)), key=lambda i: len(tasks[i].train))
+    group: list[int] = []
+    for i in by_size:
+        n = len(tasks[i].train)
+        if group and (n > 1.1 * len(tasks[group[0]].train) or n * d * (len(group) + 1) > ROOM):
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
+
+
+def _spread(train: IntArray, y: IntArray, rng: np.random.Generator) -> IntArray:
+    """The training users in a random order of which any prefix has every class in its share."""
+    shuffled = rng.permutation(train)
+    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
+    counts = np.bincount(y[train])
+    starts = np.cumsum(counts) - counts
+    classes = y[by_class]
+    place = (np.arange(len(train)) - starts[classes] + rng.random(len(train))) / counts[classes]
+    return by_class[np.argsort(place)]
+
+
+def _stack(
+    table: torch.Tensor, labels: torch.Tensor, n_classes: int, tasks: list[Task], trains: list[IntArray]
+) -> Stack:
+    rows, real = _pad(trains, table.device)
+    tests, _ = _pad([t.test for t in tasks], table.device)
+    y = labels[rows]
+    counts = torch.zeros(len(tasks), n_classes, device=table.device).scatter_add_(1, y, real)
+    present = (counts > 0).sum(1, keepdim=True)
+    weight = real * real.sum(1, keepdim=True) / (present * counts.gather(1, y))
+    share = (real / real.sum(1, keepdim=True))[..., None]
+    x = table[rows]
+    mean = (share * x).sum(1, keepdim=True)
+    spread = (share * (x - mean) ** 2).sum(1, keepdim=True).sqrt()
+    spread = torch.where(spread > 0, spread, 1.0)
+    return Stack((x - mean) / spread, y, weight, (table[tests] - mean) / spread)
+
+
+def _pad(rows: list[IntArray], where: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Row numbers as one (T, n) tensor, and 1.0 where a row is real."""
+    n = max(map(len, rows))
+    padded = np.stack([np.pad(r, (0, n - len(r)), mode="wrap") for r in rows])
+    real = np.arange(n) < np.array([[len(r)] for r in rows])
+    return torch.as_tensor(padded, device=where), torch.as_tensor(real, device=where).float()

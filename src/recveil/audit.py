@@ -1,0 +1,262 @@
+"""Attacks -> numbers that can be trusted -> a verdict for each attribute.
+
+Everything that is chosen (which attacker speaks for the panel, what its guesses mean) is chosen on the inner folds of
+each fold; the users under attack are used once, to score. Intervals are the corrected resampled t over folds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from recveil.attacks.attribute.tasks import Attack
+from recveil.core import Attribute, Estimate, FloatArray, IntArray, Record
+from recveil.data.files import require_classes
+from recveil.errors import DataError, UsageError
+from recveil.games import Folds, Trial, play_folds
+from recveil.metrics import leakage
+from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t
+
+__all__ = ["AttackResult", "TargetAudit", "audit", "records", "usable_users"]
+
+MARGIN = 0.05
+"""An advantage under this is called no leak."""
+
+POWER = 0.95
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """What one attacker reached on the users under attack."""
+
+    balanced_accuracy: Estimate
+    advantage: Estimate
+    accuracy: Estimate
+    macro_f1: Estimate
+    auc: Estimate
+    recall: dict[str, Estimate]
+    inverted: bool
+    degenerate: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        plain = {
+            k: getattr(self, k).to_dict() for k in ("balanced_accuracy", "advantage", "accuracy", "macro_f1", "auc")
+        }
+        recall = {k: e.to_dict() for k, e in self.recall.items()}
+        return {**plain, "recall": recall, "inverted": self.inverted, "degenerate": self.degenerate}
+
+
+@dataclass(frozen=True, eq=False)
+class TargetAudit:
+    """The audit of one attribute. `chosen` says in what share of the folds each attacker spoke for the panel."""
+
+    target: str
+    labels: tuple[str, ...]
+    counts: tuple[int, ...]
+    attacks: dict[str, AttackResult]
+    headline: AttackResult
+    chosen: dict[str, float]
+    p_value: float
+    confusion: FloatArray
+    margin: float
+    detectable: float
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def n(self) -> int:
+        """Users whose class is known."""
+        return sum(self.counts)
+
+    @property
+    def chance(self) -> float:
+        """The balanced accuracy of guessing without looking."""
+        return 1 / len(self.labels)
+
+    @property
+    def headline_attack(self) -> str:
+        """The attacker that spoke for the panel most often."""
+        return max(self.chosen, key=lambda name: self.chosen[name])
+
+    @property
+    def verdict(self) -> str:
+        """`leak`, `none` or `inconclusive`, from the interval of the headline advantage against the margin."""
+        return _verdict(self.headline, self.margin)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON and the report."""
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence(),
+            "chance": self.chance,
+            "majority": max(self.counts) / self.n,
+            "n": self.n,
+            "labels": list(self.labels),
+            "counts": dict(zip(self.labels, self.counts, strict=True)),
+            "margin": self.margin,
+            "detectable": self.detectable,
+            "headline": {
+                "attack": self.headline_attack,
+                **self.headline.to_dict(),
+                "p_value": self.p_value,
+                "chosen": self.chosen,
+            },
+            "attacks": {name: result.to_dict() for name, result in self.attacks.items()},
+            "confusion": [[round(float(v), 4) for v in row] for row in self.confusion],
+            "notes": self.notes,
+        }
+
+    def sentence(self) -> str:
+        """The verdict in words."""
+        a, b, name = self.headline.advantage, self.headline.balanced_accuracy, self.target
+        reached = (
+            f"balanced accuracy {b.value:.1%} (chance {self.chance:.1%}), "
+            f"advantage {a.value:.3f} [{a.low:.3f}, {a.high:.3f}]"
+        )
+        if self.verdict == "leak":
+            wrong = " Being wrong more often than chance tells just as much." if self.headline.inverted else ""
+            return f"An outsider can guess {name}: {reached}.{wrong}"
+        if self.verdict == "none":
+            return f"No leak of {name} found: {reached}, under the margin of {self.margin:g}."
+        return (
+            f"Too few users to tell whether {name} leaks: {reached}. "
+            f"With {self.n:,} users an advantage of {self.detectable:.2f} or more is surely seen."
+        )
+
+
+def audit(
+    x: FloatArray,
+    attribute: Attribute,
+    attacks: Mapping[str, Attack],
+    *,
+    rules: Folds | None = None,
+    margin: float = MARGIN,
+    seed: int = 0,
+) -> TargetAudit:
+    """Let the attacks guess the attribute from the rows of `x`, and judge what they reached."""
+    rules = rules or Folds()
+    if rules.folds < 2 or rules.seeds < 1:
+        raise UsageError(f"An audit needs at least 2 folds and 1 seed; got {rules.folds} and {rules.seeds}.")
+    users, labels, notes = usable_users(attribute, rules.folds)
+    codes = np.unique(attribute.codes[users], return_inverse=True)[1].astype(np.int64)
+    played = play_folds(x[users], codes, len(labels), attacks, rules=rules, seed=seed)
+    counts = tuple(int(c) for c in np.bincount(codes))
+    chosen = [_strongest([trials[f] for trials in played.values()]) for f in range(rules.folds * rules.seeds)]
+    shares = {name: n / len(chosen) for name, n in sorted(Counter(t.attack for t in chosen).items())}
+    return TargetAudit(
+        target=attribute.name,
+        labels=labels,
+        counts=counts,
+        attacks={name: _result(trials, labels, rules) for name, trials in played.items()},
+        headline=_result(chosen, labels, rules),
+        chosen=shares,
+        p_value=corrected_p(_relabelled(chosen, len(labels)), rules.test_share, 1 / len(labels), two_sided=False),
+        confusion=leakage.rates(np.sum([_counts(t, len(labels)) for t in chosen], axis=0)),
+        margin=margin,
+        detectable=_detectable(counts, margin, rules),
+        notes=notes,
+    )
+
+
+def usable_users(attribute: Attribute, folds: int) -> tuple[IntArray, tuple[str, ...], list[str]]:
+    """The users who can take part, the labels of their classes, and what was left out."""
+    require_classes(attribute)
+    counts, name = attribute.counts, attribute.name
+    present = np.flatnonzero(counts)
+    kept = [k for k in present if counts[k] >= folds]
+    notes = [
+        f"{name}: class '{attribute.labels[k]}' was left out, its {counts[k]} users are too few for {folds} folds."
+        for k in present
+        if counts[k] < folds
+    ]
+    if len(kept) < 2:
+        raise DataError(f"Attribute '{name}' has fewer than two classes of at least {folds} users. Use fewer --folds.")
+    unknown = int((~attribute.known).sum())
+    if unknown:
+        notes.append(f"{name}: {unknown:,} users have no known value and took no part.")
+    return np.flatnonzero(np.isin(attribute.codes, kept)), tuple(attribute.labels[k] for k in kept), notes
+
+
+def records(results: Sequence[TargetAudit], *, dataset: str, model: str, defense: str, seed: int) -> list[Record]:
+    """One record for each target, attacker and metric."""
+    rows = []
+    for result in results:
+        for name, attack in {**result.attacks, "headline": result.headline}.items():
+            for metric in ("balanced_accuracy", "advantage", "accuracy", "macro_f1", "auc"):
+                estimate = getattr(attack, metric)
+                rows.append(Record(dataset, model, defense, name, result.target, seed, metric, estimate))
+    return rows
+
+
+def _strongest(trials: list[Trial]) -> Trial:
+    """The attacker of this fold whose inner guesses say most; on equal terms the first of the panel."""
+    K = trials[0].test.score.shape[1]
+    return max(trials, key=lambda t: leakage.guessing_power(_inner_counts(t, K)))
+
+
+def _result(trials: list[Trial], labels: tuple[str, ...], rules: Folds) -> AttackResult:
+    K = len(labels)
+    n = sum(len(t.test.users) for t in trials) // rules.seeds
+    folds = [_counts(t, K) for t in trials]
+
+    def over_folds(values: list[float]) -> Estimate:
+        return corrected_t(np.array(values), rules.test_share, n)
+
+    raw = np.array([leakage.balanced_accuracy(c) for c in folds])
+    signed = over_folds([leakage.advantage(b, K) for b in _relabelled(trials, K)])
+    recall = np.stack([leakage.recalls(c) for c in folds])
+    return AttackResult(
+        balanced_accuracy=over_folds(list(raw)),
+        advantage=Estimate(max(0.0, signed.value), max(0.0, signed.low), max(0.0, signed.high), n),
+        accuracy=over_folds([leakage.accuracy(c) for c in folds]),
+        macro_f1=over_folds([leakage.macro_f1(c) for c in folds]),
+        auc=over_folds([float(np.nanmean(leakage.auc(t.test.truth, t.test.score))) for t in trials]),
+        recall={label: over_folds(list(recall[:, k])) for k, label in enumerate(labels)},
+        inverted=bool(raw.mean() < 1 / K and corrected_p(raw, rules.test_share, 1 / K, two_sided=True) < 1 - LEVEL),
+        degenerate=bool(np.mean([(c.sum(0) > 0).sum() == 1 for c in folds]) > 0.5),
+    )
+
+
+def _counts(trial: Trial, n_classes: int) -> FloatArray:
+    return leakage.confusion(trial.test.truth, trial.test.score.argmax(1), n_classes)
+
+
+def _inner_counts(trial: Trial, n_classes: int) -> FloatArray:
+    return leakage.confusion(trial.inner.truth, trial.inner.score.argmax(1), n_classes)
+
+
+def _relabelled(trials: list[Trial], n_classes: int) -> FloatArray:
+    """BAcc* of each fold: balanced accuracy after the relabelling learned on that fold's inner guesses."""
+    scores = []
+    for trial in trials:
+        g = leakage.relabelling(_inner_counts(trial, n_classes))
+        counts = leakage.confusion(trial.test.truth, g[trial.test.score.argmax(1)], n_classes)
+        scores.append(leakage.balanced_accuracy(counts))
+    return np.array(scores)
+
+
+def _verdict(headline: AttackResult, margin: float) -> str:
+    """Leak: chance is excluded and the estimate reaches the margin. None: all of the interval lies under the margin."""
+    a = headline.advantage
+    if headline.degenerate or not math.isfinite(a.low):
+        return "inconclusive"
+    if a.low > 0 and a.value >= margin:
+        return "leak"
+    return "none" if a.high < margin else "inconclusive"
+
+
+def _detectable(counts: Sequence[int], margin: float, rules: Folds) -> float:
+    """The smallest advantage that would be called a leak 95 % of the time, from the spread under pure guessing."""
+    K, J = len(counts), rules.folds * rules.seeds
+    per_user = sum((1 / K) * (1 - 1 / K) / n for n in counts) / K**2
+    error = K / (K - 1) * math.sqrt(per_user)
+    if J > 1:
+        error *= math.sqrt((1 / J + rules.test_share) * rules.folds)
+    surely = float(stats.norm.ppf(POWER))
+    return max((float(stats.t.ppf((1 + LEVEL) / 2, max(J - 1, 1))) + surely) * error, margin + surely * error)

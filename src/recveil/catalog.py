@@ -1,0 +1,59 @@
+"""What there is, by name: plain dicts from a name to a constructor. A new method is one file and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+from recveil.attacks.attribute.battery import ATTACKS, PANELS
+from recveil.core import EmbeddingDefense, Recommender
+from recveil.defenses.embeddings.gaussian import Gaussian
+from recveil.defenses.embeddings.sliced import Sliced
+from recveil.errors import UsageError, unknown_name
+from recveil.models.bprmf import BPRMF
+
+__all__ = ["ATTACKS", "EMBEDDING_DEFENSES", "MODELS", "PANELS", "described", "lookup", "make"]
+
+T = TypeVar("T")
+
+MODELS: dict[str, Callable[..., Recommender]] = {"bprmf": BPRMF}
+
+EMBEDDING_DEFENSES: dict[str, Callable[..., EmbeddingDefense]] = {"gaussian": Gaussian, "sliced": Sliced}
+
+
+def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """The entry of this name, or an error with the nearest match."""
+    if name not in table:
+        raise unknown_name(kind, name, table)
+    return table[name]
+
+
+def make(kind: str, name: str, table: Mapping[str, Callable[..., T]], **options: Any) -> T:
+    """Construct the entry of this name; an unknown option is an error with the nearest match."""
+    constructor = lookup(kind, name, table)
+    known = [f.name for f in fields(constructor) if f.init] if is_dataclass(constructor) else []
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"option of {kind} '{name}'", option, known)
+    try:
+        return constructor(**options)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{kind} '{name}' cannot be made with {options}: {error}") from error
+
+
+def described(kind: str = "") -> dict[str, dict[str, str]]:
+    """What there is, with the first line of each entry's documentation."""
+    attacks = {
+        name: _first_line(getattr(attack(None), "make", None) or type(attack(None))) for name, attack in ATTACKS.items()
+    }
+    tables = {
+        "models": {name: _first_line(entry) for name, entry in MODELS.items()},
+        "attacks": {**attacks, **{f"panel {name}": ", ".join(members) for name, members in PANELS.items()}},
+        "defenses": {name: _first_line(entry) for name, entry in EMBEDDING_DEFENSES.items()},
+    }
+    return {kind: lookup("kind", kind, tables)} if kind else tables
+
+
+def _first_line(entry: object) -> str:
+    return (getattr(entry, "__doc__", None) or "").strip().split("\n")[0]

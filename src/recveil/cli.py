@@ -1,0 +1,302 @@
+"""The command line: reads arguments, calls one function, prints. Every command says what went wrong in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from recveil.errors import UsageError
+from recveil.terminal import emit, guarded, print_summary, progress_bars, say
+
+app = typer.Typer(
+    help="Can an outsider guess who your users are, can they tell whose data you trained on, and what to do about it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+data_app = typer.Typer(help="The named data sets: what there is, where to get it, what is in it.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+Seed = Annotated[int, typer.Option(help="Same seed, same numbers (on the CPU, byte for byte).", min=0)]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N; the best there is if not given.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout; everything else goes to stderr.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; errors are still said.")]
+Report = Annotated[Path | None, typer.Option(help="Write a self-contained HTML report to this file.")]
+Target = Annotated[str, typer.Option(help="Attributes, separated by commas, as in gender,age.")]
+Numeric = Annotated[str, typer.Option(help="Columns that hold numbers rather than classes, separated by commas.")]
+Bins = Annotated[
+    list[str] | None, typer.Option(help="Cut a numeric column into classes, as in age=35,45. May be repeated.")
+]
+Embeddings = Annotated[
+    Path | None,
+    typer.Option(help="Table of user vectors: user_id + embedding, or emb_0..; .parquet .csv .npy .safetensors"),
+]
+Attributes = Annotated[
+    Path | None, typer.Option(help="Table with user_id and one column for each attribute; empty = undisclosed.")
+]
+Ids = Annotated[Path | None, typer.Option(help="Ids of the rows, for a .npy or safetensors file without any.")]
+Panel = Annotated[str, typer.Option(help="Which attackers: see `recveil list attacks`.")]
+Folds = Annotated[int, typer.Option(help="Parts the users are dealt into; each is attacked in turn.", min=2)]
+Seeds = Annotated[int, typer.Option(help="How often the users are dealt anew.", min=1)]
+Margin = Annotated[float, typer.Option(help="An advantage under this is called no leak.", min=0.0, max=1.0)]
+
+
+def main() -> None:
+    """The entry point of the `recveil` command."""
+    app()
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _bins(given: list[str] | None) -> dict[str, list[float]]:
+    bins = {}
+    for text in given or []:
+        name, _, edges = text.partition("=")
+        try:
+            bins[name.strip()] = [float(edge) for edge in edges.split(",")]
+        except ValueError:
+            raise UsageError(f"Cannot read --bins {text}. Write name=edge,edge, as in age=35,45.") from None
+    return bins
+
+
+@app.command()
+@guarded
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder to write into; made if need be.")] = Path("recveil-demo"),
+    seed: Seed = 0,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train, attack, defend and report on an embedded world. No download, under a minute."""
+    from recveil.demo import run_demo
+
+    with progress_bars(quiet=quiet):
+        document = run_demo(out, seed=seed, device=device)
+    emit(document, as_json=as_json)
+    print_summary(document, quiet=quiet or as_json)
+    say(f"Open {out / 'report.html'} in a browser.", quiet=quiet or as_json)
+
+
+@app.command()
+@guarded
+def audit(
+    embeddings: Embeddings = None,
+    attributes: Attributes = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Folder written by `recveil train`, instead of the two files.")
+    ] = None,
+    ids: Ids = None,
+    target: Target = "",
+    numeric: Numeric = "",
+    bins: Bins = None,
+    panel: Panel = "fast",
+    folds: Folds = 5,
+    seeds: Seeds = 2,
+    margin: Margin = 0.05,
+    report: Report = None,
+    out: Annotated[Path | None, typer.Option(help="Write the JSON document to this file too.")] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(help='Exit 1 if this holds, as in "gender.advantage.low > 0.05". May be repeated.'),
+    ] = None,
+    seed: Seed = 0,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Attack a table of user vectors: can an outsider guess these attributes?
+
+    The attackers learn from most users and guess the others, several times over. The verdict is `leak`, `none` or
+    `inconclusive`; without --fail-if the command exits 0 whatever it found.
+
+    Example: recveil audit --embeddings users.parquet --attributes attributes.parquet --target gender --report out.html
+    """
+    from recveil import workflow
+    from recveil.gates import judge, parse_gate
+
+    gates = [parse_gate(text) for text in fail_if or []]
+    files = workflow.Files(embeddings, attributes, ids=ids, run=run, numeric=_names(numeric), bins=_bins(bins))
+    rules = workflow.Protocol(panel=panel, folds=folds, seeds=seeds, margin=margin, seed=seed, device=device)
+    with progress_bars(quiet=quiet):
+        document = workflow.audit_files(files, _names(target), rules, report=report, out=out)
+    emit(document, as_json=as_json)
+    print_summary(document, quiet=quiet or as_json)
+    judge(gates, document)
+
+
+@app.command()
+@guarded
+def cloak(
+    out: Annotated[Path, typer.Option(help="Where to write the cloaked table, in the form of the input.")],
+    embeddings: Embeddings = None,
+    attributes: Attributes = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Folder written by `recveil train`, instead of the two files.")
+    ] = None,
+    ids: Ids = None,
+    target: Target = "",
+    numeric: Numeric = "",
+    bins: Bins = None,
+    method: Annotated[str, typer.Option(help="Which defense: see `recveil list defenses`.")] = "sliced",
+    strength: Annotated[float, typer.Option(help="From 0 (nothing) to 1 (all of it).")] = 1.0,
+    panel: Panel = "fast",
+    folds: Folds = 5,
+    seeds: Seeds = 2,
+    margin: Margin = 0.05,
+    report: Report = None,
+    seed: Seed = 0,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Defend a table of user vectors, and with --report or --json audit it before and after.
+
+    Rows, ids and other columns stay as they were; only the vectors move.
+
+    Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
+    """
+    from recveil import workflow
+
+    files = workflow.Files(embeddings, attributes, ids=ids, run=run, numeric=_names(numeric), bins=_bins(bins))
+    rules = workflow.Protocol(panel=panel, folds=folds, seeds=seeds, margin=margin, seed=seed, device=device)
+    defense = workflow.Defense(method, strength)
+    with progress_bars(quiet=quiet):
+        document = workflow.cloak_files(files, _names(target), defense, rules, out=out, report=report, audited=as_json)
+    emit(document, as_json=as_json)
+    print_summary(document, quiet=quiet or as_json)
+    say(f"Wrote {out}.", quiet=quiet or as_json)
+
+
+@app.command()
+@guarded
+def train(
+    data: Annotated[
+        str, typer.Option(help="Name of a data set (see `recveil data list`), a file, a folder, or `demo`.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to write into; made if need be.")],
+    model: Annotated[str, typer.Option(help="See `recveil list models`.")] = "bprmf",
+    option: Annotated[
+        list[str] | None, typer.Option(help="Hyper-parameter of the model, as in epochs=50. May be repeated.")
+    ] = None,
+    k: Annotated[int, typer.Option(help="Length of the recommendation lists.", min=1)] = 100,
+    defense: Annotated[str | None, typer.Option(help="Defend with this: see `recveil list defenses`.")] = None,
+    strength: Annotated[float, typer.Option(help="From 0 (nothing) to 1 (all of it).")] = 1.0,
+    target: Target = "",
+    seed: Seed = 0,
+    device: Device = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a recommender, with or without a defense; writes vectors, lists, metrics and configuration.
+
+    Quality is measured on each user's last item, ranked against the whole catalog.
+
+    Example: recveil train --data ml-1m --model bprmf --out run
+    """
+    from recveil import training
+
+    plan = training.Plan(data, model, _options(option), k=k, seed=seed, device=device)
+    chosen = training.Defense(defense, strength, _names(target)) if defense else None
+    with progress_bars(quiet=quiet):
+        document = training.train_run(plan, out, chosen)
+    emit(document, as_json=as_json)
+    for name in ("hr@10", "ndcg@10"):
+        e = document["utility"][name]
+        say(f"{name:8} {e['value']:.4f}  [{e['low']:.4f}, {e['high']:.4f}]", quiet=quiet or as_json)
+    say(f"Wrote {out}: users, items, recommendations, attributes, metrics.json, config.json.", quiet=quiet or as_json)
+
+
+@app.command("list")
+@guarded
+def list_(
+    kind: Annotated[str, typer.Argument(help="models, attacks or defenses; all of them if not given.")] = "",
+    as_json: Json = False,
+) -> None:
+    """What there is by name: models, attacks, defenses."""
+    from recveil.catalog import described
+
+    tables = described(kind)
+    emit(tables, as_json=as_json)
+    for title, rows in tables.items():
+        say(title, quiet=as_json)
+        for name, line in rows.items():
+            say(f"  {name:14} {line}", quiet=as_json)
+
+
+@app.command()
+@guarded
+def doctor(as_json: Json = False) -> None:
+    """What this machine has and lacks: versions, device, optional packages, data folders, and what to do."""
+    from recveil.doctor import examine
+
+    findings = examine()
+    emit(findings, as_json=as_json)
+    for row in findings["checks"]:
+        say(f"{'ok  ' if row['ok'] else 'miss'}  {row['name']:22} {row['found']}", quiet=as_json)
+        if row["advice"]:
+            say(f"      {'':22} {row['advice']}", quiet=as_json)
+
+
+@data_app.command("list")
+@guarded
+def data_list(as_json: Json = False) -> None:
+    """The data sets that are known by name, and which of them are at hand."""
+    from recveil.data.sources import listing
+
+    rows = listing()
+    emit(rows, as_json=as_json)
+    for row in rows:
+        say(f"{row['name']:32} {'at hand' if row['at_hand'] else '-':8} {row['title']}", quiet=as_json)
+
+
+@data_app.command("get")
+@guarded
+def data_get(
+    name: Annotated[str, typer.Argument(help="Name of the data set; see `recveil data list`.")],
+    source: Annotated[Path | None, typer.Option("--from", help="Take it from this archive, folder or file.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Bring a data set into the cache: from its official address, or from what you downloaded yourself."""
+    from recveil.data.fetch import get
+
+    with progress_bars(quiet=quiet):
+        where = get(name, source=source)
+    say(f"{name} is in {where}.", quiet=quiet)
+
+
+@data_app.command("describe")
+@guarded
+def data_describe(
+    name: Annotated[str, typer.Argument(help="Name of a data set, a file, a folder, or `demo`.")], as_json: Json = False
+) -> None:
+    """What is in a data set: sizes, attributes and their classes, activity."""
+    from recveil.data.sources import describe
+    from recveil.training import load_data
+
+    facts = describe(load_data(name, seed=0))
+    emit(facts, as_json=as_json)
+    for key, value in facts.items():
+        say(f"{key:20} {value}", quiet=as_json)
+
+
+def _options(given: list[str] | None) -> dict[str, Any]:
+    """Hyper-parameters written name=value; numbers are read as numbers, nothing is evaluated."""
+    options: dict[str, Any] = {}
+    for text in given or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"Cannot read --option {text}. Write name=value, as in epochs=50.")
+        try:
+            options[name.strip()] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name.strip()] = value
+    return options

@@ -1,0 +1,223 @@
+"""Whole worlds made from a seed, in which the best possible attack is known.
+
+Each user has a taste, a point in space: a standard Gaussian around the sum of the means of the user's classes.
+Users pick items by popularity and by how well an item's vector agrees with their taste. The means of the classes
+of an attribute stand at equal distances (its leak) from each other, each attribute in directions of its own. So
+
+- at leak 0 the attribute is drawn by itself and nothing else depends on it: no attack beats chance in the population;
+- whatever is made from the interactions knows no more of a class than the taste does, and the best guess from the
+  taste has a balanced accuracy in closed form (`bayes_accuracy`): a ceiling for every attack on every release.
+
+Both speak of the population; on n users an attack may exceed the ceiling by chance, as any estimate may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import integrate, special
+
+from recveil.core import Attribute, Dataset, FloatArray, IntArray
+from recveil.errors import UsageError, unknown_name
+from recveil.random import generator
+
+__all__ = ["SHARES", "World", "bayes_accuracy", "class_means", "demo_world", "make_world"]
+
+SHARES: Mapping[str, Mapping[str, float]] = {
+    "gender": {"F": 0.35, "M": 0.65},
+    "age": {"<35": 0.5, "35-44": 0.3, "45+": 0.2},
+    "handedness": {"left": 0.3, "right": 0.7},
+    "region": {"north": 0.25, "east": 0.25, "south": 0.25, "west": 0.25},
+}
+"""The attributes a world can have, and how common each class is."""
+
+ZIPF = 0.8  # popularity of the r-th item is r ** -ZIPF: a long tail
+ACTIVITY = 0.7  # spread of the logarithm of users' history lengths
+FEWEST = 5  # interactions of the least active user, where the total allows
+DAY = 86_400
+BLOCK = 2_000_000  # scores held at once
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A data set with what made it: tastes (n_users, d), item vectors (n_items, d), and the ceilings for attacks.
+
+    `bayes[name]` is the balanced accuracy of the best guess of that attribute from the taste itself.
+    """
+
+    dataset: Dataset
+    taste: FloatArray
+    item_vectors: FloatArray
+    bayes: Mapping[str, float]
+
+
+def demo_world(seed: int = 0) -> World:
+    """The embedded world: 3,000 users, 800 items, 150,000 interactions.
+
+    Gender leaks strongly, age moderately, handedness not at all.
+    """
+    leaks = {"gender": 1.7, "age": 1.5, "handedness": 0.0}
+    size = {"n_users": 3_000, "n_items": 800, "n_interactions": 150_000}
+    return make_world(**size, leaks=leaks, d=24, strength=2.4, rng=generator(seed, "world"))
+
+
+def make_world(
+    *,
+    n_users: int = 2_000,
+    n_items: int = 800,
+    n_interactions: int = 100_000,
+    leaks: Mapping[str, float],
+    shares: Mapping[str, Mapping[str, float]] = SHARES,
+    d: int = 12,
+    strength: float = 1.8,
+    rng: np.random.Generator,
+) -> World:
+    """A world of this size; no pair of user and item occurs twice. Time and memory grow with n_users x n_items.
+
+    Args:
+        n_users: users, each with at least one interaction.
+        n_items: items in the catalog; in a small world some may stay untouched.
+        n_interactions: interactions in all, exactly.
+        leaks: for each attribute the distance between its classes, in standard deviations of taste: 0 is no leak at
+            all, 1 slight, 2 strong, 4 nearly open.
+        shares: the classes of each attribute and how common they are.
+        d: dimensions of taste; an attribute with K classes needs K - 1 of them to itself.
+        strength: how much taste counts against popularity in what users pick.
+        rng: where all randomness comes from.
+    """
+    _check(n_users, n_items, n_interactions, leaks, shares, d)
+    # One stream for each role, so that the labels of one attribute move nothing else.
+    label_rng, taste_rng, item_rng, pick_rng, time_rng = rng.spawn(5)
+    attributes = {name: _draw(name, shares[name], n_users, label_rng) for name in leaks}
+    taste = taste_rng.standard_normal((n_users, d), dtype=np.float32)
+    taste += _class_part(attributes, leaks, d)
+    item_vectors = item_rng.standard_normal((n_items, d), dtype=np.float32)
+    popularity = (-ZIPF * np.log1p(item_rng.permutation(n_items))).astype(np.float32)
+    lengths = _lengths(n_users, n_items, n_interactions, pick_rng)
+    weights = (strength / np.sqrt(d)) * item_vectors.T
+    user, item = _pick(taste, weights.astype(np.float32), popularity, lengths, pick_rng)
+    user, item, time = _in_time(user, item, n_users, time_rng)
+    dataset = Dataset("synthetic", user, item, time, np.arange(n_users), np.arange(n_items), attributes)
+    return World(dataset, taste, item_vectors, {a: bayes_accuracy(len(shares[a]), leak) for a, leak in leaks.items()})
+
+
+def bayes_accuracy(n_classes: int, distance: float) -> float:
+    """The best balanced accuracy for Gaussian classes whose means stand at this distance from each other.
+
+    The classes share the covariance I, so the nearest mean is the best guess whatever the class sizes, and is right
+    when one Gaussian number, moved up by distance / sqrt 2, is the largest of n_classes. At distance 0 that is
+    1 / n_classes exactly.
+    """
+    if distance == 0:
+        return 1 / n_classes
+    shift = distance / np.sqrt(2)
+
+    def right(t: float) -> float:
+        return float(np.exp(-((t - shift) ** 2) / 2) * special.ndtr(t) ** (n_classes - 1) / np.sqrt(2 * np.pi))
+
+    return float(integrate.quad(right, shift - 10, shift + 10, epsabs=1e-10, limit=200)[0])
+
+
+def class_means(n_classes: int, distance: float) -> FloatArray:
+    """(n_classes, n_classes - 1) points around 0, each at this distance from every other: a regular simplex."""
+    corners = np.eye(n_classes) - 1 / n_classes
+    # The corners span one dimension less than they have coordinates; an orthonormal basis of that span removes it.
+    basis = np.linalg.svd(corners)[2][: n_classes - 1]
+    means: FloatArray = corners @ basis.T * (distance / np.sqrt(2))
+    return means
+
+
+def _check(
+    n_users: int,
+    n_items: int,
+    n_interactions: int,
+    leaks: Mapping[str, float],
+    shares: Mapping[str, Mapping[str, float]],
+    d: int,
+) -> None:
+    most = _most(n_items)
+    if not n_users <= n_interactions <= n_users * most:
+        raise UsageError(
+            f"{n_interactions} interactions do not fit {n_users} users and {n_items} items: each user has at least "
+            f"one, and at most half of the items. Use between {n_users} and {n_users * most}."
+        )
+    for name, leak in leaks.items():
+        if name not in shares:
+            raise unknown_name("attribute of the synthetic world", name, shares)
+        if leak < 0:
+            raise UsageError(f"The leak of '{name}' is {leak:g}; it is a distance, so 0 or more.")
+    needed = sum(len(shares[name]) - 1 for name in leaks)
+    if needed > d:
+        raise UsageError(f"These attributes need {needed} dimensions of taste and d is {d}; use d={needed} or more.")
+
+
+def _draw(name: str, shares: Mapping[str, float], n_users: int, rng: np.random.Generator) -> Attribute:
+    edges = np.cumsum(list(shares.values()))
+    codes = np.searchsorted(edges[:-1] / edges[-1], rng.random(n_users), side="right")
+    return Attribute(name, codes.astype(np.int64), tuple(shares))
+
+
+def _class_part(attributes: Mapping[str, Attribute], leaks: Mapping[str, float], d: int) -> NDArray[np.float32]:
+    blocks = [class_means(len(a.labels), leaks[name])[a.codes] for name, a in attributes.items()]
+    shift = np.concatenate(blocks, axis=1) if blocks else np.zeros((1, 0))
+    return np.pad(shift, ((0, 0), (0, d - shift.shape[1]))).astype(np.float32)
+
+
+def _most(n_items: int) -> int:
+    return max(1, n_items // 2)
+
+
+def _lengths(n_users: int, n_items: int, total: int, rng: np.random.Generator) -> IntArray:
+    """How many items each user touches: a long tail that sums to the total."""
+    weight = rng.lognormal(0.0, ACTIVITY, n_users)
+    lengths = np.full(n_users, min(FEWEST, total // n_users, _most(n_items)))
+    while (missing := total - int(lengths.sum())) > 0:
+        # Nobody goes past the most; what a user cannot take is handed out again among the others.
+        share = np.where(lengths < _most(n_items), weight, 0.0)
+        lengths = np.minimum(lengths + rng.multinomial(missing, share / share.sum()), _most(n_items))
+    return lengths
+
+
+def _pick(
+    taste: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    popularity: NDArray[np.float32],
+    lengths: IntArray,
+    rng: np.random.Generator,
+) -> tuple[IntArray, IntArray]:
+    """Items drawn without replacement, in proportion to exp(popularity + taste . weights), user by user.
+
+    Each item gets an exponential waiting time with that rate; the first arrivals are such a draw.
+    """
+    n_items = len(popularity)
+    by_length = np.argsort(lengths, kind="stable")  # users of like length together waste little work
+    size = max(1, BLOCK // n_items)
+    users, items = [], []
+    for start in range(0, len(lengths), size):
+        block = by_length[start : start + size]
+        wait = taste[block] @ weights
+        wait += popularity
+        np.exp(-wait, out=wait)
+        wait *= rng.standard_exponential(wait.shape, dtype=np.float32)
+        most = int(lengths[block[-1]])
+        first = np.argpartition(wait, most, axis=1)[:, :most] if most < n_items else np.argsort(wait, axis=1)
+        order = np.argsort(np.take_along_axis(wait, first, axis=1), axis=1)
+        ranked = np.take_along_axis(first, order, axis=1)
+        taken = np.arange(ranked.shape[1]) < lengths[block][:, None]
+        users.append(np.repeat(block, lengths[block]))
+        items.append(ranked[taken])
+    return np.concatenate(users).astype(np.int64), np.concatenate(items).astype(np.int64)
+
+
+def _in_time(
+    user: IntArray, item: IntArray, n_users: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Each user is about for some days of two years and touches the items in random order; rows by user, then time."""
+    start = rng.integers(0, 730 * DAY, n_users)
+    stay = rng.exponential(30 * DAY, n_users)
+    time = (start[user] + rng.random(len(user)) * stay[user]).astype(np.int64)
+    order = np.lexsort((time, user))
+    return user[order], item[order], time[order]

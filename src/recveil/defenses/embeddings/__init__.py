@@ -1,0 +1,1 @@
+"""Defenses of a table of user vectors that is already trained."""

@@ -1,0 +1,1 @@
+"""What is measured: ranking quality, leakage, and the intervals around both."""

@@ -1,0 +1,212 @@
+"""The one training loop: every model that learns by gradients learns here.
+
+A pass over the data is made whole on the device (batches, negatives, masks), the steps run without asking the device
+anything, and between passes the loop asks twice: is the loss still a number, and how is the validation item ranked.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from recveil.core import Dataset, FloatArray, Penalty, Split
+from recveil.errors import TrainingError, UsageError
+from recveil.metrics import ranking
+from recveil.models.sampling import shuffled
+from recveil.progress import track
+
+__all__ = ["History", "Network", "Schedule", "all_users", "train"]
+
+
+class Network(Protocol):
+    """What the loop trains: a torch module that knows its batches, its loss and what it would release."""
+
+    n_users: int
+
+    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        """All that one pass looks at, made at once: tensors of shape (steps, batch, ...)."""
+
+    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        """The mean recommendation loss of one batch."""
+
+    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+        """What would be released of these users, differentiable: (len(users), d)."""
+
+    def item_rows(self) -> torch.Tensor:
+        """What would be released of the items, differentiable."""
+
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        """The score of every item for users with these released rows: (len(rows), n_items)."""
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """What is learned."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """All of it, to keep."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> Any:
+        """All of it, from what was kept."""
+
+    def train(self, mode: bool = True) -> Any:
+        """Learning (dropout on) or serving (off)."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast: the rate falls in a straight line to zero over `epochs`.
+
+    Training ends early when the validation item was not ranked better for `patience` passes, and the best pass is kept.
+    `passes`, where given, ends it after so many. `penalty_users` is how many users an in-training defense sees in
+    each step.
+    """
+
+    epochs: int
+    learning_rate: float
+    patience: int = 5
+    passes: int | None = None
+    penalty_users: int = 8192
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.patience < 1:
+            raise UsageError(f"epochs is {self.epochs} and patience is {self.patience}. Both must be at least 1.")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise UsageError(f"learning_rate is {self.learning_rate}. It must be a positive number.")
+
+
+@dataclass
+class History:
+    """What happened, pass by pass; `best` is the pass that was kept, counted from 0."""
+
+    loss: list[float] = field(default_factory=list)
+    valid: list[float] = field(default_factory=list)
+    best: int = 0
+
+
+def train(
+    network: Network,
+    split: Split | None,
+    schedule: Schedule,
+    *,
+    generator: torch.Generator,
+    penalty: Penalty | None = None,
+    label: str = "training",
+) -> History:
+    """Train the network in place; with validation items, the pass that ranks them best (NDCG@10) is what remains.
+
+    With a penalty, or without validation items, all passes run and the last one remains: choosing by ranking
+    alone would pick a pass from before the defense took hold.
+    """
+    judge = _Judge(split) if split is not None and len(split.valid) and penalty is None else None
+    optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
+    history = History()
+    kept: Mapping[str, Any] | None = None
+    passes = schedule.epochs if schedule.passes is None else schedule.passes
+    for epoch in track(range(passes), label, passes):
+        _set_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
+        network.train(True)
+        losses = _one_pass(network, optimizer, penalty, schedule.penalty_users, generator)
+        history.loss.append(_checked(losses, epoch, schedule.learning_rate))
+        network.train(False)
+        if judge is None:
+            history.best = epoch
+            continue
+        history.valid.append(judge(network))
+        if kept is None or history.valid[-1] > history.valid[history.best]:
+            history.best, kept = epoch, copy.deepcopy(network.state_dict())
+        elif epoch - history.best >= schedule.patience:
+            break
+    if kept is not None:
+        network.load_state_dict(kept)
+    return history
+
+
+def all_users(network: Network, penalty: Penalty | None = None) -> FloatArray:
+    """The table to release, finished by the defense where there is one."""
+    with torch.no_grad():
+        table = _table(network)
+        if penalty is not None:
+            table = penalty.finish(table)
+    return np.asarray(table.detach().float().cpu().numpy())
+
+
+def _table(network: Network) -> torch.Tensor:
+    device = next(iter(network.parameters())).device
+    return network.user_rows(torch.arange(network.n_users, device=device))
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def _one_pass(
+    network: Network,
+    optimizer: torch.optim.Optimizer,
+    penalty: Penalty | None,
+    penalty_users: int,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """One pass over the data; recommendation loss and penalty of each step, (steps, 2), still on the device."""
+    batches = network.epoch(generator)
+    if penalty is not None:
+        with torch.no_grad():
+            penalty.epoch(_table(network))
+        blocks = shuffled(network.n_users, penalty_users, generator)
+    losses = torch.zeros(len(batches[0]), 2, device=batches[0].device)
+    for step in range(len(losses)):
+        loss = network.loss(*(part[step] for part in batches))
+        losses[step, 0] = loss.detach()
+        if penalty is not None:
+            extra = _penalty(network, penalty, blocks[step % len(blocks)])
+            losses[step, 1] = extra.detach()
+            loss = loss + extra
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return losses
+
+
+def _penalty(network: Network, penalty: Penalty, users: torch.Tensor) -> torch.Tensor:
+    # Distinct users, each as likely as any other: active users are not defended more than quiet ones.
+    items = network.item_rows() if getattr(penalty, "wants_items", False) else None
+    return penalty(users, network.user_rows(users), items)
+
+
+def _checked(losses: torch.Tensor, epoch: int, rate: float) -> float:
+    """The mean loss of the pass, if it is a number."""
+    mean = float(losses.sum(1).mean())
+    if math.isfinite(mean):
+        return mean
+    # One step later everything is broken, so the term to name is the one that broke first.
+    broken = ~torch.isfinite(losses.cpu())
+    step = int(broken.any(1).long().argmax())
+    name, cure = ("recommendation loss", ".") if broken[step, 0] else ("penalty", ", or a weaker defense.")
+    raise TrainingError(
+        f"The {name} is no longer a number (pass {epoch + 1}, step {step + 1}): training cannot go on. "
+        f"Use a smaller learning_rate ({rate:g} was given){cure}"
+    )
+
+
+class _Judge:
+    """NDCG@10 of the validation items, training items out."""
+
+    def __init__(self, split: Split) -> None:
+        self.held: Dataset = split.valid
+        self.seen = ranking.seen_items(split.train)
+
+    def __call__(self, network: Network) -> float:
+        with torch.no_grad():
+            table = _table(network)
+            ranks = ranking.rank(
+                lambda users: network.scores(table[torch.as_tensor(users, device=table.device)]),
+                self.held,
+                self.seen,
+                block=2**26 if table.is_cuda else None,
+            )
+        return float(ranking.ndcg(ranks, 10).mean())

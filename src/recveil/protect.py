@@ -1,0 +1,60 @@
+"""Split + model + defense -> Release: the one place where a defense meets a recommender."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recveil.core import Attribute, EmbeddingDefense, FloatArray, IntArray, Recommender, Release, Split
+from recveil.errors import DataError, UsageError, unknown_name
+from recveil.metrics.ranking import seen_items
+from recveil.models.publish import release, top_k
+
+__all__ = ["codes_of", "displacement", "protect", "targets_of"]
+
+
+def targets_of(attributes: dict[str, Attribute], names: list[str], where: str) -> list[Attribute]:
+    """The attributes of these names; an unknown or numeric one is an error that says what there is."""
+    if not names:
+        raise UsageError(f"No target was named. Attributes in {where}: {', '.join(attributes) or 'none'}.")
+    for name in names:
+        if name not in attributes:
+            raise unknown_name(f"attribute in {where}", name, attributes)
+        if attributes[name].continuous:
+            raise DataError(
+                f"Attribute '{name}' is a number, not a class. Cut it into classes, as in --bins {name}=35,45."
+            )
+    return [attributes[name] for name in names]
+
+
+def codes_of(targets: list[Attribute]) -> IntArray:
+    """(n, n_attributes) codes, -1 = unknown, as the defenses take them."""
+    return np.stack([t.codes for t in targets], axis=1)
+
+
+def protect(
+    model: Recommender,
+    split: Split,
+    defense: EmbeddingDefense | None,
+    targets: list[Attribute],
+    *,
+    k: int,
+    rng: np.random.Generator,
+) -> Release:
+    """What the platform exposes of a trained model, with the defense in place: vectors, lists and scores agree."""
+    exposed = release(model, split, k)
+    if defense is None:
+        return exposed
+    x = defense(model.user_vectors_, codes_of(targets), rng=rng)
+
+    def score(users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
+        return model.score(users, x[users] if user_vectors is None else user_vectors)
+
+    users = np.arange(split.train.n_users)
+    lists = top_k(score, users, k, seen_items(split.train, split.valid))
+    return Release(x, exposed.item_vectors, lists, score)
+
+
+def displacement(before: FloatArray, after: FloatArray) -> float:
+    """How far the users were moved, as a share of how far they lie from their mean (root mean squares)."""
+    spread = float(np.linalg.norm(before - before.mean(0)))
+    return float(np.linalg.norm(after - before)) / spread if spread > 0 else 0.0

@@ -1,0 +1,85 @@
+"""The result of a command as one plain dict: what `--json` prints, what is kept on disk, what the page is made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recveil.atomic import writing
+from recveil.audit import MARGIN, TargetAudit
+from recveil.catalog import PANELS
+from recveil.core import Attribute, Record
+from recveil.games import Folds
+from recveil.metrics import ranking
+from recveil.report.summary import SCHEMA
+
+__all__ = ["audits", "header", "protocol", "utility", "write_json", "write_records"]
+
+KS = (5, 10, 20)
+
+
+def header(command: str, argv: list[str]) -> dict[str, Any]:
+    """Who made this document."""
+    return {"schema": SCHEMA, "recveil": version("recveil"), "command": command, "argv": argv}
+
+
+def protocol(panel: str, rules: Folds, *, seed: int, margin: float = MARGIN) -> dict[str, Any]:
+    """Under which rules the attacks were run."""
+    return {
+        "panel": panel,
+        "attacks": list(PANELS[panel]),
+        "folds": rules.folds,
+        "seeds": rules.seeds,
+        "inner_folds": rules.inner,
+        "margin": margin,
+        "attacker": "adaptive",
+        "surface": "user vectors",
+        "p_value": "corrected resampled t, one-sided",
+        "seed": seed,
+    }
+
+
+def audits(results: Iterable[TargetAudit]) -> dict[str, Any]:
+    """Audits by the name of their target."""
+    return {result.target: result.to_dict() for result in results}
+
+
+def utility(before: ranking.Ranks, after: ranking.Ranks, attributes: Iterable[Attribute]) -> dict[str, Any]:
+    """Ranking quality before and after, the paired difference, and who pays: the same for each class."""
+    measures = {f"{name}@{k}": (f, k) for name, f in (("hr", ranking.hit_rate), ("ndcg", ranking.ndcg)) for k in KS}
+    values = {name: (f(before, k), f(after, k)) for name, (f, k) in measures.items()}
+    whole = np.ones(len(before.users), dtype=bool)
+    classes = {}
+    for attribute in attributes:
+        codes = attribute.codes[before.users]
+        headline = {name: values[name] for name in ("hr@10", "ndcg@10")}
+        classes[attribute.name] = {
+            label: _compared(headline, codes == code) for code, label in enumerate(attribute.labels)
+        }
+    return {**_compared(values, whole), "per_class": classes}
+
+
+def _compared(values: Mapping[str, tuple[Any, Any]], rows: Any) -> dict[str, Any]:
+    return {
+        "before": {name: ranking.mean(b[rows]).to_dict() for name, (b, _) in values.items()},
+        "after": {name: ranking.mean(a[rows]).to_dict() for name, (_, a) in values.items()},
+        "difference": {name: ranking.difference(a[rows], b[rows]).to_dict() for name, (b, a) in values.items()},
+    }
+
+
+def write_json(path: str | Path, document: Mapping[str, Any]) -> None:
+    """One JSON file, whole or not at all."""
+    with writing(path) as temporary:
+        temporary.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def write_records(path: str | Path, records: Iterable[Record]) -> None:
+    """One JSON object on each line."""
+    lines = [json.dumps(record.to_dict(), allow_nan=False) + "\n" for record in records]
+    with writing(path) as temporary:
+        temporary.write_text("".join(lines), encoding="utf-8")

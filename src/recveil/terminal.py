@@ -1,0 +1,121 @@
+"""What the command line shows and how it ends: progress and messages on stderr, results on stdout, exit codes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import typer
+
+from recveil.errors import RecveilError
+from recveil.progress import reporting
+
+__all__ = ["emit", "guarded", "print_summary", "progress_bars", "say"]
+
+T = TypeVar("T")
+
+PATIENCE = 2.0
+"""Seconds before a bar appears: short work needs none."""
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn what goes wrong in a command into one sentence on stderr and the right exit code."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        logging.basicConfig(format="recveil: %(message)s", level=logging.WARNING, stream=sys.stderr)
+        try:
+            command(*args, **kwargs)
+        except RecveilError as error:
+            _stop(str(error), error.exit_code)
+        except typer.Exit:
+            raise
+        except (KeyboardInterrupt, BrokenPipeError):
+            _stop("interrupted; nothing half-written was left.", 130)
+        except OSError as error:
+            where = f" {error.filename}" if error.filename else ""
+            _stop(f"The system refused{where}: {error.strerror or error}.", 3)
+        except MemoryError:
+            _stop("Not enough memory for this. Use fewer users, a smaller panel, or a larger machine.", 3)
+        except Exception as error:  # noqa: BLE001 - the last guard: users get a sentence, developers the traceback
+            if os.environ.get("RECVEIL_DEBUG"):
+                traceback.print_exc()
+            _stop(
+                f"Internal error, which is a fault of recveil: {type(error).__name__}: {error}. "
+                "Run again with RECVEIL_DEBUG=1 for the details, and please report them.",
+                70,
+            )
+
+    return run
+
+
+def _stop(message: str, code: int) -> None:
+    sys.stderr.write(f"recveil: {message}\n")
+    raise typer.Exit(code)
+
+
+def say(text: str, *, quiet: bool) -> None:
+    """A line for people, on stdout."""
+    if not quiet:
+        sys.stdout.write(text + "\n")
+
+
+def emit(document: Any, *, as_json: bool) -> None:
+    """The document on stdout, if JSON was asked for."""
+    if as_json:
+        sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def progress_bars(*, quiet: bool) -> AbstractContextManager[None]:
+    """Within this block, work that takes longer than two seconds shows a bar on stderr."""
+
+    def report(items: Iterable[T], label: str, total: int | None) -> Iterable[T]:
+        return items if quiet or not sys.stderr.isatty() else _bar(items, label, total)
+
+    return reporting(report)
+
+
+def _bar(items: Iterable[T], label: str, total: int | None) -> Iterator[T]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    start, count = time.monotonic(), 0
+    bar: Progress | None = None
+    try:
+        for item in items:
+            yield item
+            count += 1
+            if bar is None and time.monotonic() - start > PATIENCE:
+                bar = Progress(console=Console(stderr=True), transient=True)
+                task = bar.add_task(label, total=total)
+                bar.start()
+            if bar is not None:
+                bar.update(task, completed=count)
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def print_summary(document: dict[str, Any], *, quiet: bool) -> None:
+    """The verdicts in words, before and after where there are both, and what it cost."""
+    for name, target in document.get("targets", {}).items():
+        before = document.get("before", {}).get(name)
+        if before:
+            say(f"before  {before['sentence']}", quiet=quiet)
+        say(f"{'after   ' if before else ''}{target['sentence']}", quiet=quiet)
+    change = document.get("utility", {}).get("difference", {}).get("ndcg@10")
+    if change:
+        base = document["utility"]["before"]["ndcg@10"]["value"]
+        span = f"[{change['low']:+.4f}, {change['high']:+.4f}]"
+        say(f"cost    NDCG@10 {base:.4f} {change['value']:+.4f} {span}", quiet=quiet)
+    for warning in document.get("warnings", []):
+        if not quiet:
+            sys.stderr.write(f"recveil: {warning}\n")

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from recveil.errors import TrainingError, UsageError
+from recveil.models.bprmf import BPRMF
+from recveil.models.loop import Schedule, all_users, train
+from recveil.progress import reporting
+from recveil.random import generator
+from recveil.testing.worlds import checkerboard
+
+QUICK = {"embedding_size": 8, "epochs": 6, "learning_rate": 0.05}
+
+
+class Toy(torch.nn.Module):
+    """One number per user; the loss and the ranking are whatever the test says."""
+
+    def __init__(self, losses: list[float] | None = None, good_pass: int | None = None) -> None:
+        super().__init__()
+        self.n_users = 96
+        self.x = torch.nn.Parameter(torch.zeros(96, 1))
+        self.losses, self.good_pass, self.passes = losses, good_pass, 0
+
+    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        self.passes += 1
+        return (torch.full((1, 4), self.passes),)
+
+    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        scale = self.losses[self.passes - 1] if self.losses else 1.0
+        return ((self.x - batch[0][0]) ** 2).mean() * scale
+
+    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+        return self.x[users]
+
+    def item_rows(self) -> torch.Tensor:
+        return self.x
+
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        """Perfect in one pass, without an opinion in the others."""
+        board = checkerboard()
+        scores = torch.zeros(len(rows), board.train.n_items)
+        if self.passes == self.good_pass:
+            scores[torch.as_tensor(board.valid.user), torch.as_tensor(board.valid.item)] = 1.0
+        return scores
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def test_the_best_pass_is_kept_and_patience_ends_training() -> None:
+    toy = Toy(good_pass=2)
+    seen: list[float] = []
+    toy.register_state_dict_post_hook(lambda *_: seen.append(float(toy.x[0].detach())))
+    history = train(toy, checkerboard(), Schedule(50, 0.1, patience=3), generator=seeded())
+    assert history.best == 1
+    assert len(history.valid) == 5  # three passes without gain after the second
+    assert history.valid[1] == max(history.valid) == 1.0
+    assert float(toy.x[0].detach()) == pytest.approx(seen[-1])  # what was copied at the best pass
+    assert len(seen) == 2
+
+
+def test_without_validation_items_all_passes_run() -> None:
+    board = checkerboard()
+    empty = type(board)(board.train, board.valid.take(np.zeros(len(board.valid), bool)), board.test)
+    history = train(Toy(good_pass=2), empty, Schedule(9, 0.1, patience=1), generator=seeded())
+    assert len(history.loss) == 9
+    assert history.valid == []
+    assert history.best == 8
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_ends_training_with_its_name(bad: float) -> None:
+    with pytest.raises(
+        TrainingError, match=r"recommendation loss is no longer.*pass 3.*learning_rate \(0.1 was given\)\."
+    ):
+        train(Toy(losses=[1, 1, bad]), None, Schedule(9, 0.1), generator=seeded())
+
+
+class Watcher:
+    """A penalty that pulls users to the origin and writes down how it was called."""
+
+    wants_items = False
+
+    def __init__(self, weight: float = 0.0) -> None:
+        self.weight, self.calls, self.users, self.items = weight, [], [], None
+
+    def epoch(self, user_vectors: torch.Tensor) -> None:
+        assert not user_vectors.requires_grad
+        self.calls.append("epoch")
+
+    def __call__(
+        self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        assert len(users) == len(user_vectors)
+        self.calls.append("step")
+        self.users.append(users.clone())
+        self.items = item_vectors
+        return self.weight * user_vectors.square().sum()
+
+    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
+        self.calls.append("finish")
+        return user_vectors + 1000.0
+
+
+def test_a_penalty_is_told_of_passes_steps_and_the_end() -> None:
+    watcher = Watcher()
+    model = BPRMF(**QUICK).fit(checkerboard(), penalty=watcher, rng=generator(0, "t"))
+    per_pass = watcher.calls[1 : watcher.calls.index("epoch", 1)]
+    assert per_pass == ["step"] * len(per_pass)
+    assert watcher.calls == (["epoch", *per_pass]) * 6 + ["finish"]
+    assert model.user_vectors_.min() > 900
+    assert np.allclose(model.score(np.array([3])), model.user_vectors_[[3]] @ model.item_vectors_.T)
+    assert watcher.items is None
+
+
+def test_every_user_is_penalized_alike() -> None:
+    watcher = Watcher()
+    train(Toy(), None, Schedule(12, 0.1, penalty_users=96), penalty=watcher, generator=seeded())
+    blocks = torch.cat(watcher.users)
+    assert torch.bincount(blocks, minlength=96).max() <= 12
+    for users in watcher.users:
+        assert len(set(users.tolist())) == len(users)
+
+
+def test_a_penalty_of_nothing_changes_nothing_and_one_of_something_does() -> None:
+    board = checkerboard()
+    empty = type(board)(board.train, board.valid.take(np.zeros(len(board.valid), bool)), board.test)
+    plain = BPRMF(**QUICK, reg=0.0).fit(empty, rng=generator(0, "t"))
+    pulled = BPRMF(**QUICK, reg=0.0).fit(empty, penalty=Watcher(10.0), rng=generator(0, "t"))
+    assert np.abs(pulled.user_vectors_ - 1000.0).mean() < 0.2 * np.abs(plain.user_vectors_).mean()
+
+
+def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
+    watcher = Watcher()
+    watcher.wants_items = True
+    BPRMF(**QUICK).fit(checkerboard(), penalty=watcher, rng=generator(0, "t"))
+    assert watcher.items is not None
+    assert watcher.items.shape == (24, 8)
+    assert watcher.items.requires_grad
+
+
+def test_a_penalty_that_is_no_number_is_named() -> None:
+    with pytest.raises(TrainingError, match="penalty is no longer a number.*pass 1, step 1.*weaker defense"):
+        BPRMF(**QUICK).fit(checkerboard(), penalty=Watcher(float("nan")), rng=generator(0, "t"))
+
+
+def test_with_a_penalty_the_last_pass_is_kept_not_the_best_ranked() -> None:
+    toy = Toy(good_pass=1)
+    history = train(toy, checkerboard(), Schedule(9, 0.1, patience=1), penalty=Watcher(), generator=seeded())
+    assert history.best == 8
+    assert len(history.loss) == 9
+
+
+def test_progress_is_reported() -> None:
+    heard = []
+
+    def reporter(items, label, total):  # type: ignore[no-untyped-def]
+        heard.append((label, total))
+        return items
+
+    with reporting(reporter):
+        BPRMF(**QUICK).fit(checkerboard(), rng=generator(0, "t"))
+    assert heard == [("training BPR-MF", 6)]
+
+
+def test_the_released_table_is_plain_float32() -> None:
+    assert all_users(Toy()).dtype == np.float32
+
+
+@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"patience": 0}, {"learning_rate": 0.0}, {"learning_rate": np.nan}])
+def test_wrong_settings_are_told(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        BPRMF(**{**QUICK, **wrong}).fit(checkerboard(), rng=generator(0, "t"))

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recveil.core import Dataset
+from recveil.errors import DataError
+from recveil.models.sampling import from_histories, positives, shuffled
+
+
+def world(user: list[int], item: list[int], n_users: int, n_items: int) -> Dataset:
+    return Dataset(
+        "tiny", np.array(user, np.int64), np.array(item, np.int64), None, np.arange(n_users), np.arange(n_items)
+    )
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 6), st.integers(2, 9), st.integers(0, 10_000))
+def test_negatives_are_never_touched_and_reach_every_untouched_item(n_users: int, n_items: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    touched = rng.random((n_users, n_items)) < rng.random()
+    touched[:, 0], touched[:, -1] = True, False
+    user, item = np.nonzero(touched)
+    pairs = positives(world(user.tolist(), item.tolist(), n_users, n_items))
+    drawn = pairs.negatives(torch.arange(len(pairs)), 400, seeded(seed)).numpy()
+    for row in range(len(pairs)):
+        u = int(pairs.user[row])
+        assert set(drawn[row]) == set(np.flatnonzero(~touched[u]))
+
+
+def test_negatives_are_uniform_over_what_is_left() -> None:
+    pairs = positives(world([0, 0, 0], [1, 2, 5], 1, 8))
+    drawn = pairs.negatives(torch.zeros(1, dtype=torch.long), 50_000, seeded())
+    share = np.bincount(drawn.numpy().ravel(), minlength=8) / 50_000
+    assert np.allclose(share[[0, 3, 4, 6, 7]], 0.2, atol=0.01)
+    assert share[[1, 2, 5]].sum() == 0
+
+
+def test_an_epoch_shows_every_pair_once_in_equal_batches() -> None:
+    rng = np.random.default_rng(0)
+    user, item = np.nonzero(rng.random((40, 30)) < 0.4)
+    pairs = positives(world(user.tolist(), item.tolist(), 40, 30))
+    users, liked, others = pairs.epoch(64, 2, seeded())
+    assert users.shape == liked.shape == others.shape[:2]
+    assert others.shape[2] == 2
+    keys, times = np.unique((users * 30 + liked).numpy(), return_counts=True)
+    assert np.array_equal(keys, user * 30 + item)
+    assert times.sum() - len(keys) < len(users)  # fewer repeats than steps
+    touched = set((user * 30 + item).tolist())
+    assert not touched & set((users[:, :, None] * 30 + others).numpy().ravel().tolist())
+
+
+@given(st.integers(1, 5000), st.integers(1, 600))
+@settings(max_examples=50, deadline=None)
+def test_batches_are_no_larger_than_asked_and_hold_everything(n: int, batch_size: int) -> None:
+    order = shuffled(n, batch_size, seeded())
+    assert order.shape[1] <= batch_size
+    assert set(order.ravel().tolist()) == set(range(n))
+
+
+def test_repeated_pairs_count_once() -> None:
+    assert len(positives(world([0, 0, 1], [1, 1, 0], 2, 3))) == 2
+
+
+def test_a_user_who_touched_everything_is_left_out() -> None:
+    pairs = positives(world([0, 0, 1], [0, 1, 0], 2, 2))
+    assert pairs.user.tolist() == [1]
+    with pytest.raises(DataError, match="nothing to learn from"):
+        positives(world([0, 0], [0, 1], 1, 2))
+
+
+def test_histories_become_a_data_set() -> None:
+    data = from_histories([np.array([3, 1]), np.array([], np.int64), np.array([2])], 4)
+    assert data.user.tolist() == [0, 0, 2]
+    assert data.item.tolist() == [3, 1, 2]
+    assert data.n_users == 3
+    with pytest.raises(DataError, match="names item 4.*items 0 to 3"):
+        from_histories([np.array([4])], 4)
