@@ -10,7 +10,7 @@ from pathlib import Path
 
 from recveil.errors import UsageError
 
-__all__ = ["check_parent", "make_folder", "writing"]
+__all__ = ["check_folder", "check_parent", "make_folder", "writing"]
 
 
 def check_parent(path: str | Path) -> Path:
@@ -23,13 +23,19 @@ def check_parent(path: str | Path) -> Path:
     return path
 
 
-def make_folder(path: str | Path) -> Path:
-    """The folder, made if need be; the folder it lies in must exist."""
+def check_folder(path: str | Path) -> Path:
+    """The path, if a folder is or can be made there; call it before long work, not after."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise UsageError(f"Cannot write into {path}: it is a file. Name a folder.")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"Cannot make {path}: the folder {path.parent} does not exist. Create it first.")
+    return path
+
+
+def make_folder(path: str | Path) -> Path:
+    """The folder, made if need be; the folder it lies in must exist."""
+    path = check_folder(path)
     path.mkdir(exist_ok=True)
     return path
 

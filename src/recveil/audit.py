@@ -10,12 +10,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from recveil.attacks.attribute.tasks import Attack
+from recveil.catalog import panel
 from recveil.core import Attribute, Estimate, FloatArray, IntArray, Record
 from recveil.data.files import require_classes
 from recveil.errors import DataError, UsageError
@@ -86,8 +88,16 @@ class TargetAudit:
 
     @property
     def verdict(self) -> str:
-        """`leak`, `none` or `inconclusive`, from the interval of the headline advantage against the margin."""
-        return _verdict(self.headline, self.margin)
+        """`leak`, `none` or `inconclusive`, from the interval of the headline advantage against the margin.
+
+        Leak: chance is excluded and the estimate reaches the margin. None: all of the interval lies under the margin,
+        the attacker did make guesses, and there were users enough to see a leak of twice the margin.
+        """
+        a = self.headline.advantage
+        if a.low > 0 and a.value >= self.margin:
+            return "leak"
+        trusted = not self.headline.degenerate and self.detectable < 2 * self.margin
+        return "none" if a.high < self.margin and trusted else "inconclusive"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON and the report."""
@@ -124,6 +134,8 @@ class TargetAudit:
             return f"An outsider can guess {name}: {reached}.{wrong}"
         if self.verdict == "none":
             return f"No leak of {name} found: {reached}, under the margin of {self.margin:g}."
+        if self.headline.degenerate:
+            return f"Nothing can be said of {name}: the attackers gave every user the same guess, {reached}."
         return (
             f"Too few users to tell whether {name} leaks: {reached}. "
             f"With {self.n:,} users an advantage of {self.detectable:.2f} or more is surely seen."
@@ -133,17 +145,18 @@ class TargetAudit:
 def audit(
     x: FloatArray,
     attribute: Attribute,
-    attacks: Mapping[str, Attack],
+    attacks: Mapping[str, Attack] | None = None,
     *,
     rules: Folds | None = None,
     margin: float = MARGIN,
     seed: int = 0,
 ) -> TargetAudit:
-    """Let the attacks guess the attribute from the rows of `x`, and judge what they reached."""
-    rules = rules or Folds()
+    """Let the attacks (the `fast` panel if none are given) guess the attribute from the rows of `x`, and judge them."""
+    rules, attacks = rules or Folds(), attacks or panel("fast")
     if rules.folds < 2 or rules.seeds < 1:
         raise UsageError(f"An audit needs at least 2 folds and 1 seed; got {rules.folds} and {rules.seeds}.")
-    users, labels, notes = usable_users(attribute, rules.folds)
+    _check(x, attribute)
+    users, labels, notes = usable_users(attribute, rules.folds, inner=rules.inner)
     codes = np.unique(attribute.codes[users], return_inverse=True)[1].astype(np.int64)
     played = play_folds(x[users], codes, len(labels), attacks, rules=rules, seed=seed)
     counts = tuple(int(c) for c in np.bincount(codes))
@@ -164,19 +177,36 @@ def audit(
     )
 
 
-def usable_users(attribute: Attribute, folds: int) -> tuple[IntArray, tuple[str, ...], list[str]]:
-    """The users who can take part, the labels of their classes, and what was left out."""
+def _check(x: FloatArray, attribute: Attribute) -> None:
+    if x.ndim != 2 or len(x) != len(attribute.codes):
+        raise DataError(
+            f"The vectors have shape {x.shape} and '{attribute.name}' is given for {len(attribute.codes):,} users. "
+            f"Give a table with one row for each of these users."
+        )
+    if not np.isfinite(x).all():
+        raise DataError("The user vectors hold NaN or infinite values. Remove or repair those rows first.")
+    if attribute.continuous:
+        raise DataError(f"Attribute '{attribute.name}' is a number, not a class. Cut it into classes first.")
+
+
+def usable_users(attribute: Attribute, folds: int, *, inner: int = 2) -> tuple[IntArray, tuple[str, ...], list[str]]:
+    """The users who can take part, the labels of their classes, and what was left out.
+
+    A class takes part if it has a user in every fold, and in every inner fold of what the other folds leave.
+    """
     require_classes(attribute)
     counts, name = attribute.counts, attribute.name
     present = np.flatnonzero(counts)
-    kept = [k for k in present if counts[k] >= folds]
+    fewest = next(c for c in count(folds) if c - math.ceil(c / folds) >= inner)
+    kept = [k for k in present if counts[k] >= fewest]
     notes = [
         f"{name}: class '{attribute.labels[k]}' was left out, its {counts[k]} users are too few for {folds} folds."
         for k in present
-        if counts[k] < folds
+        if counts[k] < fewest
     ]
     if len(kept) < 2:
-        raise DataError(f"Attribute '{name}' has fewer than two classes of at least {folds} users. Use fewer --folds.")
+        mend = "Use fewer --folds, or merge classes." if folds > 2 else "Merge classes."
+        raise DataError(f"Attribute '{name}' has fewer than two classes of at least {fewest} users. {mend}")
     unknown = int((~attribute.known).sum())
     if unknown:
         notes.append(f"{name}: {unknown:,} users have no known value and took no part.")
@@ -213,13 +243,14 @@ def _result(trials: list[Trial], labels: tuple[str, ...], rules: Folds) -> Attac
     recall = np.stack([leakage.recalls(c) for c in folds])
     return AttackResult(
         balanced_accuracy=over_folds(list(raw)),
-        advantage=Estimate(max(0.0, signed.value), max(0.0, signed.low), max(0.0, signed.high), n),
+        # Below chance even when relabelled is luck, or a leak not yet turned round; it never speaks for privacy.
+        advantage=Estimate(max(0.0, signed.value), max(0.0, signed.low), max(-signed.low, signed.high), n),
         accuracy=over_folds([leakage.accuracy(c) for c in folds]),
         macro_f1=over_folds([leakage.macro_f1(c) for c in folds]),
         auc=over_folds([float(np.nanmean(leakage.auc(t.test.truth, t.test.score))) for t in trials]),
         recall={label: over_folds(list(recall[:, k])) for k, label in enumerate(labels)},
         inverted=bool(raw.mean() < 1 / K and corrected_p(raw, rules.test_share, 1 / K, two_sided=True) < 1 - LEVEL),
-        degenerate=bool(np.mean([(c.sum(0) > 0).sum() == 1 for c in folds]) > 0.5),
+        degenerate=bool(np.mean([_constant(c) for c in folds]) > 0.5),
     )
 
 
@@ -231,6 +262,11 @@ def _inner_counts(trial: Trial, n_classes: int) -> FloatArray:
     return leakage.confusion(trial.inner.truth, trial.inner.score.argmax(1), n_classes)
 
 
+def _constant(counts: FloatArray) -> bool:
+    """Whether nearly all users of every class got the same guess."""
+    return bool(np.nanmin(leakage.rates(counts), axis=0).max() > 0.99)
+
+
 def _relabelled(trials: list[Trial], n_classes: int) -> FloatArray:
     """BAcc* of each fold: balanced accuracy after the relabelling learned on that fold's inner guesses."""
     scores = []
@@ -239,16 +275,6 @@ def _relabelled(trials: list[Trial], n_classes: int) -> FloatArray:
         counts = leakage.confusion(trial.test.truth, g[trial.test.score.argmax(1)], n_classes)
         scores.append(leakage.balanced_accuracy(counts))
     return np.array(scores)
-
-
-def _verdict(headline: AttackResult, margin: float) -> str:
-    """Leak: chance is excluded and the estimate reaches the margin. None: all of the interval lies under the margin."""
-    a = headline.advantage
-    if headline.degenerate or not math.isfinite(a.low):
-        return "inconclusive"
-    if a.low > 0 and a.value >= margin:
-        return "leak"
-    return "none" if a.high < margin else "inconclusive"
 
 
 def _detectable(counts: Sequence[int], margin: float, rules: Folds) -> float:

@@ -7,13 +7,14 @@ from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from recveil.attacks.attribute.battery import ATTACKS, PANELS
+from recveil.attacks.attribute.tasks import Attack
 from recveil.core import EmbeddingDefense, Recommender
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.errors import UsageError, unknown_name
 from recveil.models.bprmf import BPRMF
 
-__all__ = ["ATTACKS", "EMBEDDING_DEFENSES", "MODELS", "PANELS", "described", "lookup", "make"]
+__all__ = ["ATTACKS", "EMBEDDING_DEFENSES", "MODELS", "PANELS", "described", "lookup", "make", "panel"]
 
 T = TypeVar("T")
 
@@ -40,6 +41,11 @@ def make(kind: str, name: str, table: Mapping[str, Callable[..., T]], **options:
         return constructor(**options)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{kind} '{name}' cannot be made with {options}: {error}") from error
+
+
+def panel(name: str = "fast", device: str | None = None) -> dict[str, Attack]:
+    """The attackers of a panel, ready to run."""
+    return {attack: ATTACKS[attack](device) for attack in lookup("panel", name, PANELS)}
 
 
 def described(kind: str = "") -> dict[str, dict[str, str]]:

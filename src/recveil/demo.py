@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recveil.atomic import make_folder
+from recveil.atomic import check_folder, make_folder
 from recveil.audit import TargetAudit, audit, records
-from recveil.catalog import ATTACKS, PANELS
+from recveil.catalog import panel
 from recveil.clock import Clock
 from recveil.core import Attribute, Dataset, FloatArray, Record, Release, Split
 from recveil.data.released import write_attributes, write_vectors
@@ -32,7 +32,8 @@ NAME = "embedded world"
 
 def run_demo(out: str | Path, *, seed: int = 0, device: str | None = None) -> dict[str, Any]:
     """Write `report.html`, `records.jsonl` and the tables into `out`; give back the document of the report."""
-    folder, clock = make_folder(out), Clock()
+    clock = Clock()
+    check_folder(out)
     with clock.step("make the world"):
         world = demo_world(seed)
         split = leave_one_out(world.dataset)
@@ -68,6 +69,7 @@ def run_demo(out: str | Path, *, seed: int = 0, device: str | None = None) -> di
         "timings": clock.seconds,
         "warnings": sorted({note for result in (*first, *second) for note in result.notes}),
     }
+    folder = make_folder(out)
     _write(folder, world.dataset, before, after)
     write_records(folder / "records.jsonl", [*_records(first, "none", seed), *_records(second, "sliced", seed)])
     write_json(folder / "document.json", document)
@@ -80,8 +82,8 @@ def _protected(data: Dataset) -> list[Attribute]:
 
 
 def _audit(x: FloatArray, world: World, *, seed: int, device: str | None) -> list[TargetAudit]:
-    panel = {name: ATTACKS[name](device) for name in PANELS["fast"]}
-    return [audit(x, a, panel, rules=RULES, seed=seed) for a in world.dataset.attributes.values()]
+    attacks = panel("fast", device)
+    return [audit(x, a, attacks, rules=RULES, seed=seed) for a in world.dataset.attributes.values()]
 
 
 def _with_bayes(targets: dict[str, Any], world: World) -> dict[str, Any]:

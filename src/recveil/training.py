@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from recveil.atomic import make_folder
+from recveil.atomic import check_folder, make_folder
 from recveil.catalog import EMBEDDING_DEFENSES, MODELS, make
 from recveil.clock import Clock
 from recveil.core import Dataset, EmbeddingDefense, Recommender, Release, Split
@@ -56,7 +56,7 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
     """Train, defend where asked to, measure on the test item, and write everything into the folder."""
     model = make("model", plan.model, MODELS, **{"device": plan.device, **plan.options})
     method = _method(defense, plan.device)
-    folder = make_folder(out)
+    check_folder(out)
     data = load_data(plan.data, seed=plan.seed)
     targets = targets_of(dict(data.attributes), defense.targets, plan.data) if defense else []
     split, clock = leave_one_out(data), Clock()
@@ -67,6 +67,7 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
     with clock.step("measure"):
         measured = _measured(model, exposed, split, defended=method is not None)
     config = _config(plan, model, defense)
+    folder = make_folder(out)
     save(model, folder / "model", name=plan.model)
     _write(folder, data, exposed)
     write_json(folder / "config.json", config)

@@ -11,7 +11,7 @@ from typing import Any
 from recveil import games
 from recveil.atomic import check_parent
 from recveil.audit import MARGIN, TargetAudit, audit
-from recveil.catalog import ATTACKS, EMBEDDING_DEFENSES, PANELS, lookup, make
+from recveil.catalog import EMBEDDING_DEFENSES, PANELS, lookup, make, panel
 from recveil.clock import Clock
 from recveil.core import Attribute, FloatArray
 from recveil.data.files import (
@@ -81,8 +81,8 @@ class Protocol:
 
     def run(self, x: FloatArray, targets: list[Attribute]) -> list[TargetAudit]:
         """Audit each target on these vectors."""
-        panel = {name: ATTACKS[name](self.device) for name in lookup("panel", self.panel, PANELS)}
-        return [audit(x, t, panel, rules=self.rules, margin=self.margin, seed=self.seed) for t in targets]
+        attacks = panel(self.panel, self.device)
+        return [audit(x, t, attacks, rules=self.rules, margin=self.margin, seed=self.seed) for t in targets]
 
     def to_dict(self) -> dict[str, Any]:
         """For the document."""

@@ -30,7 +30,7 @@ def histories(split: Split) -> list[np.ndarray]:
     return np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
 
 
-def objective(model: ALS, x: np.ndarray, touched: np.ndarray) -> float:
+def objective(model: ALS, touched: np.ndarray) -> float:
     p, q = model.user_vectors_.astype(float), model.item_vectors_.astype(float)
     scores = p @ q.T
     fit = (touched * (1 - scores) ** 2).sum() + model.weight * (scores**2).sum()
@@ -39,8 +39,9 @@ def objective(model: ALS, x: np.ndarray, touched: np.ndarray) -> float:
     return float(fit + model.reg * (users.sum() + items.sum()))
 
 
-def test_the_contract() -> None:
-    check_recommender(lambda: ALS(embedding_size=6, epochs=10, device="cpu"))
+@pytest.mark.parametrize("recency", [0.0, 1.0])
+def test_the_contract(recency: float) -> None:
+    check_recommender(lambda: ALS(embedding_size=6, epochs=10, recency=recency, device="cpu"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
@@ -62,8 +63,7 @@ def test_each_round_lowers_the_objective() -> None:
     split = uneven()
     touched = seen_items(split.train).toarray() > 0
     values = [
-        objective(ALS(embedding_size=4, epochs=n).fit(split, rng=generator(0, "t")), np.empty(0), touched)
-        for n in (1, 2, 4, 8)
+        objective(ALS(embedding_size=4, epochs=n).fit(split, rng=generator(0, "t")), touched) for n in (1, 2, 4, 8)
     ]
     assert all(after < before for before, after in zip(values, values[1:], strict=False))
 
@@ -75,6 +75,15 @@ def test_folding_a_training_history_in_gives_back_its_vector() -> None:
     some = [histories(split)[u][::-1] for u in (3, 30)]
     assert np.allclose(model.fold_in(some), model.user_vectors_[[3, 30]], atol=1e-6)
     assert np.allclose(model.fold_in([np.array([], np.int64)]), 0.0)
+
+
+def test_with_recency_folding_in_needs_the_order_of_time_and_is_exact_too() -> None:
+    board = checkerboard()
+    model = ALS(embedding_size=4, epochs=3, recency=2.0).fit(board, rng=generator(0, "t"))
+    order = np.lexsort((board.train.time, board.train.user))
+    in_time = list(board.train.item[order].reshape(96, 10))
+    assert np.allclose(model.fold_in(in_time), model.user_vectors_, atol=1e-5)
+    assert not np.allclose(model.fold_in([h[::-1] for h in in_time]), model.user_vectors_, atol=1e-2)
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

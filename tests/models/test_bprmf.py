@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from recveil.metrics.ranking import evaluate, rank, seen_items
+from recveil.models import bprmf
 from recveil.models.bprmf import BPRMF, _Factors
 from recveil.models.sampling import positives
 from recveil.random import generator
@@ -14,9 +15,9 @@ from recveil.testing.worlds import checkerboard
 QUICK = {"embedding_size": 8, "epochs": 20, "learning_rate": 0.05}
 
 
-@pytest.mark.parametrize("candidates", [1, 4])
-def test_the_contract(candidates: int) -> None:
-    check_recommender(lambda: BPRMF(**QUICK, candidates=candidates, device="cpu"))
+@pytest.mark.parametrize("options", [{"candidates": 1}, {"candidates": 4, "recency": 1.0}], ids=["plain", "all"])
+def test_the_contract(options: dict[str, float]) -> None:
+    check_recommender(lambda: BPRMF(**QUICK, **options, device="cpu"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
@@ -46,9 +47,27 @@ def test_the_loss_is_the_one_of_the_paper() -> None:
     assert net.loss(users, liked, others).item() == pytest.approx(expected.mean(), rel=1e-5)
 
 
-def test_of_several_candidates_the_highest_scored_is_used() -> None:
+def test_the_gradient_is_the_one_autograd_finds() -> None:
+    net, (users, liked, others) = network(candidates=1, reg=0.3)
+    with torch.no_grad():  # far from the start, where margins differ
+        net.user.mul_(20.0)
+        net.item.mul_(20.0)
+    (2.5 * net.loss(users, liked, others)).backward()
+    found = [net.user.grad, net.item.grad]
+    p, q = (table.detach().clone().requires_grad_() for table in (net.user, net.item))
+    u, i, j = p[users], q[liked], q[others[:, 0]]
+    size = u.square().sum(1) + i.square().sum(1) + j.square().sum(1)
+    loss = (torch.nn.functional.softplus(-(u * (i - j)).sum(1)) + 0.3 * size).mean()
+    (2.5 * loss).backward()
+    assert torch.allclose(found[0], p.grad, atol=1e-6)
+    assert torch.allclose(found[1], q.grad, atol=1e-6)
+
+
+@pytest.mark.parametrize("piece", [1, 70, 2**17])
+def test_of_several_candidates_the_highest_scored_is_used(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bprmf, "_PIECE", piece)
     net, (users, _, others) = network(candidates=6)
-    chosen = net._hardest(net.user[users], others)
+    chosen = net._hardest(users, others)
     scores = (net.user[users] @ net.item.T).gather(1, others)
     assert torch.equal(chosen, others.gather(1, scores.argmax(1, keepdim=True))[:, 0])
 

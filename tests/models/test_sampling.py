@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.core import Dataset
-from recveil.errors import DataError
-from recveil.models.sampling import from_histories, positives, shuffled
+from recveil.errors import DataError, UsageError
+from recveil.models.sampling import from_histories, positives, shuffled, weighted_pairs
 
 
 def world(user: list[int], item: list[int], n_users: int, n_items: int) -> Dataset:
@@ -83,3 +83,33 @@ def test_histories_become_a_data_set() -> None:
     assert data.n_users == 3
     with pytest.raises(DataError, match="names item 4.*items 0 to 3"):
         from_histories([np.array([4])], 4)
+
+
+def timed(times: list[int] | None) -> Dataset:
+    when = None if times is None else np.array(times)
+    return Dataset("tiny", np.array([0, 0, 1, 0, 1, 1]), np.array([0, 1, 0, 2, 1, 1]), when, np.arange(3), np.arange(4))
+
+
+def test_the_newest_pair_counts_more_and_a_user_as_much_as_before() -> None:
+    user, item, weight = weighted_pairs(timed([30, 10, 5, 20, 6, 6]), 1.5)
+    assert user.tolist() == [0, 0, 0, 1, 1]
+    assert item.tolist() == [0, 1, 2, 0, 1]
+    assert weight[:3].sum() == pytest.approx(3)
+    assert np.allclose(weight[0] / weight[1], np.exp(1.5 * 2 / 3))  # newest and oldest of three
+    assert weight[4] > weight[3]
+
+
+def test_without_recency_all_pairs_count_alike() -> None:
+    assert weighted_pairs(timed(None), 0.0)[2].tolist() == [1.0] * 5
+    with pytest.raises(UsageError, match="has no times"):
+        weighted_pairs(timed(None), 1.0)
+
+
+def test_pairs_are_drawn_as_often_as_they_count() -> None:
+    data = timed([30, 10, 5, 20, 6, 6])
+    pairs = positives(data, recency=1.5)
+    seeds = torch.Generator().manual_seed(0)
+    drawn = torch.cat([torch.stack([e.ravel() for e in pairs.epoch(64, 1, seeds)[:2]]) for _ in range(4000)], 1)
+    share = np.bincount((drawn[0] * 4 + drawn[1]).numpy(), minlength=8) / drawn.shape[1]
+    user, item, weight = weighted_pairs(data, 1.5)
+    assert np.allclose(share[user * 4 + item], weight / weight.sum(), atol=0.01)

@@ -60,8 +60,14 @@ def demo_world(seed: int = 0) -> World:
     Gender leaks strongly, age moderately, handedness not at all.
     """
     leaks = {"gender": 1.7, "age": 1.5, "handedness": 0.0}
-    size = {"n_users": 3_000, "n_items": 800, "n_interactions": 150_000}
-    return make_world(**size, leaks=leaks, d=24, strength=2.4, rng=generator(seed, "world"))
+    return make_world(
+        n_users=3_000,
+        n_interactions=150_000,
+        leaks=leaks,
+        d=24,
+        strength=2.4,
+        rng=generator(seed, "world"),
+    )
 
 
 def make_world(

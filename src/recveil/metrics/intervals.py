@@ -17,6 +17,9 @@ __all__ = ["LEVEL", "corrected_error", "corrected_p", "corrected_t"]
 
 LEVEL = 0.95
 
+ROUNDING = 1e-12
+"""Scores closer than this are equal: the mean of ten times 1/3 is not quite 1/3."""
+
 
 def corrected_error(scores: FloatArray, test_share: float) -> float:
     """The standard error of the mean of J fold scores, where `test_share` is n_test / n_train."""
@@ -35,7 +38,7 @@ def corrected_p(scores: FloatArray, test_share: float, null: float, *, two_sided
     """The p-value of the corrected resampled t for a mean of `null` (greater, or two-sided)."""
     error = corrected_error(scores, test_share)
     gap = float(np.mean(scores)) - null
-    if not error > 0:  # all folds alike: no evidence either way unless they differ from the null
-        return 1.0 if gap == 0 or (gap < 0 and not two_sided) else 0.0
+    if not error > ROUNDING:  # all folds alike: no evidence either way unless they differ from the null
+        return 1.0 if gap < -ROUNDING and not two_sided or abs(gap) <= ROUNDING else 0.0
     tail = float(stats.t.sf(abs(gap) / error if two_sided else gap / error, len(scores) - 1))
     return 2 * tail if two_sided else tail

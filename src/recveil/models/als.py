@@ -13,9 +13,8 @@ from scipy import sparse
 from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
 from recveil.errors import UsageError
-from recveil.metrics.ranking import seen_items
 from recveil.models.publish import dot_scores
-from recveil.models.sampling import from_histories
+from recveil.models.sampling import from_histories, weighted_pairs
 from recveil.progress import track
 from recveil.random import torch_generator
 
@@ -32,13 +31,15 @@ class ALS:
     side, users last, so folding a training history in gives back the very vector of that user.
 
     Departs: `reg` grows with the evidence, (touched + weight * all) per vector, as in Rendle et al. (RecSys 2022),
-    so that one value suits rare and popular items.
+    so that one value suits rare and popular items. With `recency`, a user's newest pair counts exp(recency) times as
+    much as the oldest.
     """
 
     embedding_size: int = 64
-    epochs: int = 15
-    reg: float = 0.01
-    weight: float = 0.1
+    epochs: int = 10
+    reg: float = 0.002
+    weight: float = 1.0
+    recency: float = 0.0
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
@@ -55,7 +56,7 @@ class ALS:
             raise UsageError(f"reg is {self.reg} and weight is {self.weight}. Both must be positive.")
         device = resolve(self.device)
         generator = torch_generator(rng, device)
-        by_user = seen_items(split.train)
+        by_user = self._touched(split.train)
         by_item = sparse.csr_array(by_user.T)
         d = self.embedding_size
         item = torch.randn(split.train.n_items, d, generator=generator, device=device) * (0.1 / d**0.5)
@@ -71,31 +72,37 @@ class ALS:
         return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
-        """Vectors for users outside training, by the very equation that gave those of the training users."""
+        """Vectors for users outside training, by the very equation that gave those of the training users.
+
+        Histories are in order of time, oldest first (it matters with `recency` alone).
+        """
         item = torch.as_tensor(self.item_vectors_, device=resolve(self.device))
         data: Dataset = from_histories(histories, len(item))
-        return np.asarray(self._solve(item, seen_items(data)).cpu().numpy())
+        return np.asarray(self._solve(item, self._touched(data)).cpu().numpy())
+
+    def _touched(self, data: Dataset) -> sparse.csr_array:
+        user, item, weight = weighted_pairs(data, self.recency)
+        return sparse.csr_array((weight.astype(np.float32), (user, item)), shape=(data.n_users, data.n_items))
 
     def _solve(self, fixed: torch.Tensor, touched: sparse.csr_array) -> torch.Tensor:
         """The best vector of every row of `touched`, given the vectors of its columns."""
         n, d = touched.shape[0], fixed.shape[1]
         gram = self.weight * (fixed.T @ fixed)
         eye = torch.eye(d, device=fixed.device)
-        padded = torch.cat([fixed, fixed.new_zeros(1, d)])  # rows of zeros fill the shorter histories of a block
-        count = torch.as_tensor(np.diff(touched.indptr), device=fixed.device)
         out = fixed.new_empty(n, d)
-        for rows, columns in _blocks(touched, d):
-            where = torch.as_tensor(rows, device=fixed.device)
-            known = padded[torch.as_tensor(columns, device=fixed.device)]  # (rows, longest, d)
-            evidence = count[where] + self.weight * touched.shape[1]
-            left = known.mT @ known + gram + (self.reg * evidence)[:, None, None] * eye
-            right = known.sum(1, keepdim=True).mT
-            out[where] = torch.cholesky_solve(right, torch.linalg.cholesky(left))[:, :, 0]
+        for block in _blocks(touched, d):
+            rows, columns, weights = (torch.as_tensor(part, device=fixed.device) for part in block)
+            known = fixed[columns]  # (rows, longest, d)
+            counted = known * weights[:, :, None]
+            evidence = weights.sum(1) + self.weight * touched.shape[1]
+            left = known.mT @ counted + gram + (self.reg * evidence)[:, None, None] * eye
+            right = counted.sum(1)[:, :, None]
+            out[rows] = torch.cholesky_solve(right, torch.linalg.cholesky(left))[:, :, 0]
         return out
 
 
-def _blocks(touched: sparse.csr_array, d: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Rows of like length together, with their columns side by side; the last column number fills up."""
+def _blocks(touched: sparse.csr_array, d: int) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Rows of like length together, their columns and weights side by side; weights of 0 fill up the shorter."""
     length = np.diff(touched.indptr)
     order = np.argsort(length, kind="stable")
     at = 0
@@ -105,9 +112,9 @@ def _blocks(touched: sparse.csr_array, d: int) -> Iterator[tuple[IntArray, IntAr
         end = at + max(1, int(np.searchsorted(room, _BLOCK, side="right")))
         rows = order[at:end]
         longest = int(length[rows[-1]])
-        place = touched.indptr[rows][:, None] + np.arange(longest)
         inside = np.arange(longest) < length[rows][:, None]
-        columns = np.full(place.shape, touched.shape[1], dtype=np.int64)
-        columns[inside] = touched.indices[place[inside]]
-        yield rows, columns
+        place = (touched.indptr[rows][:, None] + np.arange(longest))[inside]
+        columns, weights = np.zeros(inside.shape, np.int64), np.zeros(inside.shape, np.float32)
+        columns[inside], weights[inside] = touched.indices[place], touched.data[place]
+        yield rows, columns, weights
         at = end

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from recveil.core import Dataset, IntArray
-from recveil.errors import DataError
+from recveil.core import Dataset, FloatArray, IntArray
+from recveil.errors import DataError, UsageError
 
-__all__ = ["Positives", "from_histories", "positives", "shuffled"]
+__all__ = ["Positives", "from_histories", "positives", "shuffled", "weighted_pairs"]
 
 _STEPS, _SMALL = 50, 64  # a pass has this many steps, unless batches would become smaller than this
 
@@ -25,13 +25,15 @@ _STEPS, _SMALL = 50, 64  # a pass has this many steps, unless batches would beco
 class Positives:
     """The distinct (user, item) pairs of training, by user and item.
 
-    `start[u]` is the first row of user u; `gaps` are the search keys u * n_items + (p_k - k).
+    `start[u]` is the first row of user u; `gaps` are the search keys u * n_items + (p_k - k); `reach` is the running
+    sum of the pairs' weights, where they do not count alike.
     """
 
     user: torch.Tensor
     item: torch.Tensor
     start: torch.Tensor
     gaps: torch.Tensor
+    reach: torch.Tensor | None
     n_users: int
     n_items: int
 
@@ -51,33 +53,67 @@ class Positives:
     def epoch(
         self, batch_size: int, count: int, generator: torch.Generator
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """One pass in random order: users and positives (steps, batch), negatives (steps, batch, count)."""
+        """One pass in random order: users and positives (steps, batch), negatives (steps, batch, count).
+
+        Every pair comes once, or, where pairs do not count alike, as many are drawn by their weights.
+        """
         # Drawn in table order, where the binary search runs along the keys, then shuffled.
-        drawn = self.negatives(torch.arange(len(self), device=self.user.device), count, generator)
-        order = shuffled(len(self), batch_size, generator)
-        return self.user[order], self.item[order], drawn[order]
+        rows = self._rows(generator)
+        drawn = self.negatives(rows, count, generator)
+        order = shuffled(len(rows), batch_size, generator)
+        return self.user[rows][order], self.item[rows][order], drawn[order]
+
+    def _rows(self, generator: torch.Generator) -> torch.Tensor:
+        if self.reach is None:
+            return torch.arange(len(self), device=self.user.device)
+        share = torch.rand(len(self), generator=generator, device=self.user.device, dtype=torch.float64)
+        rows = torch.searchsorted(self.reach, torch.sort(share).values * self.reach[-1], right=True)
+        return rows.clamp(max=len(self) - 1)
 
 
-def positives(train: Dataset, device: torch.device | str = "cpu") -> Positives:
-    """The pairs to learn from; a pair that occurs twice counts once.
+def weighted_pairs(train: Dataset, recency: float) -> tuple[IntArray, IntArray, FloatArray]:
+    """The distinct (user, item) pairs by user and item, and how much each counts; a user's pairs count 1 on average.
+
+    A user's newest pair counts exp(recency) times as much as the oldest, those between by their place in the
+    history; 0 makes all count alike. A pair that occurs twice counts once, as its latest.
+    """
+    if recency and train.time is None:
+        raise UsageError(f"recency is {recency:g}, but '{train.name}' has no times. Use recency 0, or data with times.")
+    weight = np.ones(len(train))
+    if recency:
+        order = np.lexsort((np.asarray(train.time), train.user))
+        size = np.bincount(train.user, minlength=train.n_users)
+        place = np.empty(len(train))
+        place[order] = np.arange(1, len(train) + 1) - np.repeat(np.cumsum(size) - size, size)
+        weight = np.exp(recency * (place / size[train.user] - 1.0))
+        weight *= (size / np.bincount(train.user, weights=weight, minlength=train.n_users).clip(1e-12))[train.user]
+    key, where = np.unique(train.user * train.n_items + train.item, return_inverse=True)
+    latest = np.zeros(len(key))
+    np.maximum.at(latest, where, weight)
+    return key // max(train.n_items, 1), key % max(train.n_items, 1), latest
+
+
+def positives(train: Dataset, device: torch.device | str = "cpu", *, recency: float = 0.0) -> Positives:
+    """The pairs to learn from, on the device; `recency` is explained at `weighted_pairs`.
 
     A user who touched every item has nothing to compare with: those pairs are left out.
     """
-    user = torch.as_tensor(train.user, device=device)
-    item = torch.as_tensor(train.item, device=device)
-    key = torch.unique(user * train.n_items + item)
-    degree = torch.bincount(key // max(train.n_items, 1), minlength=train.n_users)
-    key = key[degree[key // max(train.n_items, 1)] < train.n_items]
-    if len(key) == 0:
+    user, item, weight = weighted_pairs(train, recency)
+    keep = np.bincount(user, minlength=train.n_users)[user] < train.n_items
+    if not keep.any():
         raise DataError(
             f"'{train.name}' has nothing to learn from: no user has both items touched and items left. "
             "Train on a table with more users or items."
         )
-    user, item = key // train.n_items, key % train.n_items
-    degree = torch.bincount(user, minlength=train.n_users)
-    start = torch.cat([degree.new_zeros(1), torch.cumsum(degree, 0)])
-    gaps = key - (torch.arange(len(key), device=key.device) - start[user])
-    return Positives(user, item, start, gaps, train.n_users, train.n_items)
+    user, item = user[keep], item[keep]
+    start = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=train.n_users))])
+    gaps = user * train.n_items + item - (np.arange(len(user)) - start[user])
+
+    def there(table: IntArray | FloatArray) -> torch.Tensor:
+        return torch.as_tensor(table, device=device)
+
+    reach = there(np.cumsum(weight[keep])) if recency else None
+    return Positives(there(user), there(item), there(start), there(gaps), reach, train.n_users, train.n_items)
 
 
 def shuffled(n: int, batch_size: int, generator: torch.Generator) -> torch.Tensor:
@@ -93,7 +129,7 @@ def shuffled(n: int, batch_size: int, generator: torch.Generator) -> torch.Tenso
 
 
 def from_histories(histories: Sequence[IntArray], n_items: int) -> Dataset:
-    """A data set whose user u touched `histories[u]`, for users outside training."""
+    """A data set whose user u touched `histories[u]`, oldest first, for users outside training."""
     user = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
     item = np.concatenate([np.asarray(h, dtype=np.int64) for h in histories]) if len(histories) else user
     if len(item) and (item.min() < 0 or item.max() >= n_items):
@@ -101,4 +137,4 @@ def from_histories(histories: Sequence[IntArray], n_items: int) -> Dataset:
             f"A history names item {int(item.max() if item.max() >= n_items else item.min())}, but this model knows "
             f"items 0 to {n_items - 1}. Leave out items that were not in training."
         )
-    return Dataset("histories", user, item, None, np.arange(len(histories)), np.arange(n_items))
+    return Dataset("histories", user, item, np.arange(len(item)), np.arange(len(histories)), np.arange(n_items))

@@ -23,15 +23,13 @@ def power(C: torch.Tensor, exponent: float) -> torch.Tensor:
 
 def bures(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """The squared Bures distance tr A + tr B - 2 tr (A^1/2 B A^1/2)^1/2."""
-    root = power(A, 0.5)
-    cross = power(root @ B @ root, 0.5)
-    return _trace(A) + _trace(B) - 2 * _trace(cross)
+    cross: torch.Tensor = torch.linalg.svdvals(power(A, 0.5) @ power(B, 0.5)).sum(-1)
+    return _trace(A) + _trace(B) - 2 * cross
 
 
 def transport(C: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """The symmetric A with A C A = B: for rows, x -> x A carries N(0, C) to N(0, B) with least displacement."""
-    root, inverse = power(C, 0.5), power(C, -0.5)
-    return inverse @ power(root @ B @ root, 0.5) @ inverse
+    return _between(power(C, 0.5), power(C, -0.5), power(B, 0.5))
 
 
 def barycenter(C: torch.Tensor, weights: torch.Tensor, *, tolerance: float = 1e-10, steps: int = 500) -> torch.Tensor:
@@ -40,9 +38,9 @@ def barycenter(C: torch.Tensor, weights: torch.Tensor, *, tolerance: float = 1e-
     Each step maps B to T B T with T = sum_k p_k transport(B, C_k); at the optimum T is the identity.
     """
     p = (weights / weights.sum())[:, None, None]
-    B = (p * C).sum(0)
+    B, roots = (p * C).sum(0), power(C, 0.5)
     for _ in range(steps):
-        T = (p * transport(B.expand_as(C), C)).sum(0)
+        T = (p * _between(power(B, 0.5), power(B, -0.5), roots)).sum(0)
         following = T @ B @ T
         following = (following + following.mT) / 2
         moved = torch.linalg.matrix_norm(following - B) / torch.linalg.matrix_norm(B).clamp(min=1e-300)
@@ -50,6 +48,16 @@ def barycenter(C: torch.Tensor, weights: torch.Tensor, *, tolerance: float = 1e-
         if moved < tolerance:
             break
     return B
+
+
+def _between(root: torch.Tensor, inverse: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
+    """C^-1/2 (C^1/2 B C^1/2)^1/2 C^-1/2, given C^1/2, C^-1/2 and B^1/2.
+
+    By the singular values of C^1/2 B^1/2: squared, as eigenvalues, the small ones would drown in rounding.
+    """
+    U, values, _ = torch.linalg.svd(root @ aim)
+    half = inverse @ U
+    return torch.matmul(half * values[..., None, :], half.mT)
 
 
 def _trace(C: torch.Tensor) -> torch.Tensor:

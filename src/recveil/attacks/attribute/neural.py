@@ -64,7 +64,8 @@ class Logistic:
     def _solve(self, stack: Stack, n_classes: int) -> torch.Tensor:
         a = functional.pad(stack.x, (0, 1), value=1.0)  # (T, n, d + 1)
         weighted = a * stack.weight[..., None]
-        ridge = torch.full(a.shape[-1:], 1 / self.C, device=a.device)
+        # scikit-learn gives two classes one weight vector; split over two, the same penalty needs twice the ridge.
+        ridge = torch.full(a.shape[-1:], (2 if n_classes == 2 else 1) / self.C, device=a.device)
         ridge[-1] = 1e-6  # the intercept is not penalized
         bound = torch.linalg.cholesky(0.5 * weighted.mT @ a + torch.diag(ridge))
         truth = functional.one_hot(stack.y, n_classes).to(a.dtype)
@@ -173,7 +174,7 @@ def _guess_stacks(
     where: torch.device,
 ) -> list[FloatArray]:
     """Solve the tasks stack by stack and hand the guesses back in the order of the tasks."""
-    table, labels = torch.as_tensor(x, device=where).float(), torch.as_tensor(y, device=where)
+    table, labels = torch.tensor(_tame(x), device=where), torch.tensor(y, device=where)
     guesses: list[FloatArray] = [np.empty(0)] * len(tasks)
     for numbers in _alike(tasks, x.shape[1]):
         chosen = [tasks[i] for i in numbers]
@@ -181,6 +182,13 @@ def _guess_stacks(
         for i, guess in zip(numbers, solved.cpu().numpy(), strict=True):
             guesses[i] = guess[: len(tasks[i].test)]
     return guesses
+
+
+def _tame(x: FloatArray) -> FloatArray:
+    """The table near 0 and 1, so that single precision holds it; each task standardizes by its own users after this."""
+    wide = np.asarray(x, dtype=np.float64)
+    spread = wide.std(0)
+    return np.asarray((wide - wide.mean(0)) / np.where(spread > 0, spread, 1.0), dtype=np.float32)
 
 
 def _alike(tasks: Sequence[Task], d: int) -> Iterator[list[int]]:

@@ -46,6 +46,7 @@ class OneByOne:
         seeds = rng.integers(2**31 - 1, size=len(tasks))
         label = getattr(self.make, "__name__", "classifier").lower()
         # Tables of this size are too small for OpenMP: its start-up costs more than the second core saves.
+        x = np.asarray(x, dtype=np.float64)  # in single precision the square of a small number is zero
         with threadpool_limits(1, user_api="openmp"):
             return [
                 self._one(x, y, n_classes, task, int(seed))

@@ -17,7 +17,7 @@ CYCLES = 3
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """One way to cut the users into classes; -1 = unknown."""
+    """One way to cut the users into classes; -1 = nothing known."""
 
     codes: IntArray
     n_classes: int
@@ -50,8 +50,11 @@ def check_table(x: FloatArray, codes: IntArray, strength: float) -> None:
 
 
 def _joint(codes: IntArray) -> IntArray:
-    """One code for each combination; unknown if any attribute is."""
-    known = (codes != UNKNOWN).all(1)
+    """One code for each combination; who disclosed one attribute but not another is a combination too.
+
+    Left out of all cells, such a user would keep the attribute that is known.
+    """
+    known = (codes != UNKNOWN).any(1)
     out = np.full(len(codes), UNKNOWN, dtype=np.int64)
     if known.any():
         out[known] = np.unique(codes[known], axis=0, return_inverse=True)[1].reshape(-1)

@@ -49,27 +49,27 @@ class AffineMap:
 def fit_map(moments: Moments) -> AffineMap:
     """The map that carries each class to the barycenter of all, from the moments alone.
 
-    Directions in which nobody varies are left as they are. Where a class spans fewer directions than all users do
-    (n_k <= d), one ridge is added to all classes and the moments become equal only approximately.
+    Directions in which the users of a class vary less than a hundred-thousandth of the most are set to the common mean:
+    too small to be equalized, they would still speak to an attacker who standardizes. Where one class spans fewer
+    directions than another (n_k <= d), one ridge is added to all and the moments become equal only approximately.
     """
     whole = moments.pooled()
     m, C = whole.mean[0], whole.covariance[0]
-    values, vectors = torch.linalg.eigh(C)
-    basis = vectors[:, values > 1e-10 * values[-1].clamp(min=1e-300)]  # (d, r) where users vary at all
-    r = basis.shape[1]
+    values, vectors = torch.linalg.eigh((moments.weights[:, None, None] * moments.covariance).sum(0))
+    varied = values > 1e-10 * values[-1].clamp(min=1e-300)
+    basis, r = vectors[:, varied], int(varied.sum())  # (d, r)
     classes = basis.T @ moments.covariance @ basis  # (K, r, r)
     pooled = basis.T @ C @ basis
-    smallest = torch.linalg.eigvalsh(classes)[:, 0].min() if r else torch.tensor(1.0)
-    regularized = bool(smallest <= 1e-10 * values[-1])
+    scale = values[varied].sqrt()
+    regularized = r > 0 and bool((torch.linalg.eigvalsh(classes / scale / scale[:, None])[:, 0] < 1e-8).any())
     if regularized:
         ridge = RIDGE * pooled.diagonal().mean() * torch.eye(r, dtype=C.dtype, device=C.device)
         classes, pooled = classes + ridge, pooled + ridge
     B = gaussian.barycenter(classes, moments.weights)
     every = torch.cat([classes, pooled[None]])
     inside = gaussian.transport(every, B.expand_as(every))
-    rest = torch.eye(len(C), dtype=C.dtype, device=C.device) - basis @ basis.T
     center = torch.cat([moments.mean, whole.mean])
-    return AffineMap(center, basis @ inside @ basis.T + rest, m, regularized)
+    return AffineMap(center, basis @ inside @ basis.T, m, regularized)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Gaussian:
     ) -> FloatArray:
         """The cloaked table; `rng` and `utility` are not used."""
         check_table(x, codes, self.strength)
-        start = torch.as_tensor(x, device=devices.resolve(self.device)).double()
+        start = torch.tensor(x, dtype=torch.float64, device=devices.resolve(self.device))
         moved = carry(start, cells_of(codes, minimum=2 * x.shape[1]))
         return ((1 - self.strength) * start + self.strength * moved).to(torch.float32).cpu().numpy()
 

@@ -56,7 +56,7 @@ class Sliced:
         check_table(x, codes, self.strength)
         where = devices.resolve(self.device)
         generator = torch_generator(rng, where)
-        start = torch.as_tensor(x, device=where).double()
+        start = torch.tensor(x, dtype=torch.float64, device=where)
         passes = cells_of(codes, minimum=2 * x.shape[1])
         moved = carry(start, passes)
         for cells in passes:
@@ -77,9 +77,9 @@ def _rounds(x: torch.Tensor, cells: Cells, plan: list[bool], generator: torch.Ge
     known = codes >= 0
     for sampled in plan:
         m, C = x[known].mean(0), torch.cov(x[known].T, correction=0)
-        axes = gaussian.power(C, -0.5) @ random_rotation(x.shape[1], generator)
-        back = torch.linalg.pinv(axes)
-        z = (x - m) @ axes
+        rotation = random_rotation(x.shape[1], generator)
+        z = (x - m) @ gaussian.power(C, -0.5) @ rotation
+        back = rotation.mT @ gaussian.power(C, 0.5)
         aligned = align_axes(z, members, generator if sampled else None)
         # Averaged quantiles read at random levels are a little narrower than the users were: scale back, all alike.
         aligned = aligned * (z[known].std(0) / aligned[known].std(0).clamp(min=1e-12))

@@ -1,0 +1,207 @@
+"""BERT4Rec: a transformer fills in items taken out of the history; for the next item, one is missing at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from recveil.core import FloatArray, IntArray, Penalty, Split
+from recveil.device import resolve
+from recveil.errors import UsageError
+from recveil.models.loop import History, Schedule, all_users, train
+from recveil.models.publish import dot_scores
+from recveil.models.sampling import from_histories, shuffled
+from recveil.models.sequences import (
+    NO_TARGET,
+    Histories,
+    Windows,
+    check_options,
+    chosen_places,
+    dropout,
+    fresh,
+    histories,
+    in_blocks,
+    pack,
+    softmax_loss,
+    table,
+    unpack,
+    weights,
+)
+from recveil.random import torch_generator
+
+__all__ = ["BERT4Rec"]
+
+
+@dataclass
+class BERT4Rec:
+    """Sequences by a bidirectional transformer (Sun et al., CIKM 2019).
+
+    The user vector is the output for a missing item after the last one; the score is its dot product with the item
+    vectors, which are also what the network reads, and nothing else (no item bias). While training, the
+    validation item is predicted from the training items; the released user vectors have read the validation items
+    too, which is what a platform would serve. Test items are never looked at.
+
+    A pass shows every history `copies` times with a share `mask` of its items missing, and once with only the last
+    one missing, as the authors' data do.
+
+    Departs: layers are normalized before they are applied, which trains without a warm-up; no dropout inside the
+    attention, so that the fast kernels can be used; on CUDA, training multiplies in bfloat16.
+    """
+
+    hidden_size: int = 256
+    blocks: int = 2
+    heads: int = 2
+    epochs: int = 60
+    learning_rate: float = 0.001
+    batch_size: int = 128
+    dropout: float = 0.1
+    mask: float = 0.2
+    copies: int = 4
+    max_length: int = 200
+    patience: int = 10
+    device: str | None = None
+
+    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
+    history_: History = field(init=False, repr=False, compare=False)
+
+    def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
+        """Learn from the training part, stopping on the validation items."""
+        if not 0 < self.mask < 1:
+            raise UsageError(f"mask is {self.mask}. It is the share of items to take out, between 0 and 1.")
+        check_options(self.max_length, self.dropout, shortest=2)
+        device = resolve(self.device)
+        generator = torch_generator(rng, device)
+        network = _Transformer(self, histories(split.train, device=device), generator)
+        network.windows = Windows(network.line, self.max_length)
+        schedule = Schedule(self.epochs, self.learning_rate, self.patience, penalty_users=_BLOCK)
+        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training BERT4Rec")
+        network.line = histories(split.train, split.valid, device=device)
+        self.user_vectors_ = all_users(network, penalty)
+        self.item_vectors_ = network.item_rows().detach().cpu().numpy()
+        self.weights_ = weights(network)
+        return self
+
+    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
+        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+
+    def fold_in(self, histories_: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
+        """Vectors for users outside training, by the very network that gave those of the training users.
+
+        Histories are read in the order given, oldest item first.
+        """
+        device = resolve(self.device)
+        line = histories(from_histories(histories_, len(self.item_vectors_)), device=device)
+        network = _Transformer(self, line, torch.Generator(device))
+        network.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
+        return all_users(network)
+
+    def arrays_(self) -> dict[str, NDArray[Any]]:
+        """What is to be saved beside the hyper-parameters."""
+        return pack(self)
+
+    def restore_(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what was saved."""
+        unpack(self, arrays)
+
+
+_BLOCK = 512  # users encoded at a time
+
+
+class _Transformer(torch.nn.Module):
+    """Items and places in, one vector per place out. Row `n_items` of the item table is no item, the next a gap."""
+
+    windows: Windows
+
+    def __init__(self, options: BERT4Rec, line: Histories, generator: torch.Generator) -> None:
+        super().__init__()
+        self.options, self.line, self.n_users, self.generator = options, line, line.n_users, generator
+        self.nothing, self.missing = line.n_items, line.n_items + 1
+        d = options.hidden_size
+        self.item = table(line.n_items + 2, d, 0.02 * d**0.5, generator)
+        self.place = table(options.max_length, d, 0.02 * d**0.5, generator)
+        self.blocks = torch.nn.ModuleList(_Block(options, generator) for _ in range(options.blocks))
+        self.norm = torch.nn.LayerNorm(d, device=generator.device)
+        self.last = fresh(torch.nn.Linear, d, d, generator=generator)
+        self.last_norm = torch.nn.LayerNorm(d, device=generator.device)
+
+    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        """What is read (some items missing), where they are missing, and what they were."""
+        draws = [self._draw(generator, self.options.mask) for _ in range(self.options.copies)]
+        whole, gone = (torch.cat(parts) for parts in zip(*draws, self._draw(generator, 0.0), strict=True))
+        order = shuffled(len(whole), self.options.batch_size, generator)
+        whole, gone = whole[order], gone[order]
+        index, true = chosen_places(gone)
+        target = whole.flatten(1).gather(1, index).masked_fill(~true, NO_TARGET)
+        return whole.masked_fill_(gone, self.missing), index, target
+
+    def _draw(self, generator: torch.Generator, mask: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """All windows, and which items of them to take out: this share, or the last one where that is none."""
+        _, end = self.windows.draw(generator)
+        read = self.line.before(self.windows.user, end, self.options.max_length)
+        gone = torch.rand(read.shape, generator=generator, device=read.device) < mask
+        gone &= read != self.nothing
+        gone[:, -1] |= ~gone.any(1)
+        return read, gone
+
+    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        read, index, target = batch
+        with torch.autocast(read.device.type, torch.bfloat16, enabled=read.is_cuda):
+            states = self._encoded(read, self.options.dropout).flatten(0, 1).index_select(0, index)
+            return softmax_loss(self._finished(states), self.item[: self.nothing], target)
+
+    def _encoded(self, read: torch.Tensor, rate: float) -> torch.Tensor:
+        x = self.item.index_select(0, read.flatten()).view(*read.shape, -1) + self.place
+        x = dropout(x, rate, self.generator)
+        real = (read != self.nothing)[:, None, None, :]
+        for block in self.blocks:
+            x = block(x, real, rate, self.generator)
+        return x
+
+    def _finished(self, states: torch.Tensor) -> torch.Tensor:
+        finished: torch.Tensor = self.last_norm(functional.gelu(self.last(self.norm(states))))
+        return finished
+
+    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+        return in_blocks(self._next, users, _BLOCK)
+
+    def _next(self, users: torch.Tensor) -> torch.Tensor:
+        known = self.line.last(users, self.options.max_length - 1)
+        read = torch.cat([known, torch.full_like(users, self.missing)[:, None]], 1)
+        return self._finished(self._encoded(read, 0.0)[:, -1])
+
+    def item_rows(self) -> torch.Tensor:
+        return self.item[: self.nothing]
+
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows @ self.item[: self.nothing].T
+
+
+class _Block(torch.nn.Module):
+    """Attention, then two layers on each place; both add to what they were given."""
+
+    def __init__(self, options: BERT4Rec, generator: torch.Generator) -> None:
+        super().__init__()
+        d = options.hidden_size
+        if d % options.heads:
+            raise UsageError(f"hidden_size is {d} and heads is {options.heads}. The first must be a multiple.")
+        self.heads = options.heads
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(d, device=generator.device) for _ in range(2))
+        self.ask = fresh(torch.nn.Linear, d, 3 * d, generator=generator)
+        self.answer = fresh(torch.nn.Linear, d, d, generator=generator)
+        self.up = fresh(torch.nn.Linear, d, 4 * d, generator=generator)
+        self.down = fresh(torch.nn.Linear, 4 * d, d, generator=generator)
+
+    def forward(self, x: torch.Tensor, real: torch.Tensor, rate: float, generator: torch.Generator) -> torch.Tensor:
+        query, key, value = self.ask(self.norms[0](x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        heard = functional.scaled_dot_product_attention(query, key, value, attn_mask=real)
+        x = x + dropout(self.answer(heard.transpose(1, 2).flatten(2)), rate, generator)
+        return x + dropout(self.down(functional.gelu(self.up(self.norms[1](x)))), rate, generator)

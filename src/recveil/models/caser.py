@@ -1,0 +1,172 @@
+"""Caser: the last few items as a picture, read by small filters, beside a vector for what the user likes anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from recveil.core import FloatArray, IntArray, Penalty, Split
+from recveil.device import resolve
+from recveil.errors import DataError
+from recveil.models.loop import History, Schedule, all_users, train
+from recveil.models.publish import dot_scores
+from recveil.models.sampling import from_histories, shuffled
+from recveil.models.sequences import (
+    Histories,
+    check_options,
+    dropout,
+    fresh,
+    histories,
+    in_blocks,
+    pack,
+    table,
+    unpack,
+    weights,
+)
+from recveil.random import torch_generator
+
+__all__ = ["Caser"]
+
+
+@dataclass
+class Caser:
+    """Convolutions over the last `max_length` items (Tang and Wang, WSDM 2018), trained on the next `targets` items.
+
+    The user vector is what the filters see in the last items, followed by the user's own vector: both are needed to
+    serve, and the score is the dot product of both together with an item vector of the same size (no item bias).
+    While training, the validation item is predicted from the training items; the released user vectors have read the
+    validation items too, which is what a platform would serve. Test items are never looked at.
+
+    Departs: cross-entropy over the whole catalog in place of a few sampled negatives; histories shorter than
+    `max_length` are padded and learned from too.
+    """
+
+    embedding_size: int = 50
+    max_length: int = 5
+    targets: int = 3
+    horizontal_filters: int = 16
+    vertical_filters: int = 4
+    epochs: int = 30
+    learning_rate: float = 0.003
+    batch_size: int = 4096
+    dropout: float = 0.5
+    patience: int = 5
+    device: str | None = None
+
+    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
+    passes_: int = field(init=False, repr=False, compare=False)
+    history_: History = field(init=False, repr=False, compare=False)
+
+    def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
+        """Learn from the training part, stopping on the validation items."""
+        check_options(self.max_length, self.dropout)
+        if not len(split.train):
+            raise DataError(f"'{split.train.name}' has no interactions to learn from. Train on a table that has some.")
+        device = resolve(self.device)
+        generator = torch_generator(rng, device)
+        network = _Filters(self, histories(split.train, device=device), generator)
+        schedule = Schedule(self.epochs, self.learning_rate, self.patience)
+        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training Caser")
+        self.passes_ = self.history_.best + 1
+        network.line = histories(split.train, split.valid, device=device)
+        self.user_vectors_ = all_users(network, penalty)
+        self.item_vectors_ = network.out.detach().cpu().numpy()
+        self.weights_ = weights(network)
+        return self
+
+    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
+        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+
+    def fold_in(self, histories_: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
+        """Vectors for users outside training: what the filters see is exact, the user's own vector is learned.
+
+        The latter by the same loss, for as many passes, with all the rest held still. Histories are read in the order
+        given, oldest item first.
+        """
+        device = resolve(self.device)
+        generator = torch_generator(rng, device)
+        line = histories(from_histories(histories_, len(self.item_vectors_)), device=device)
+        network = _Filters(self, line, generator)
+        known = {name: torch.as_tensor(value) for name, value in self.weights_.items() if name != "user"}
+        network.load_state_dict({**known, "user": network.user.detach()})
+        network.requires_grad_(False)
+        network.user.requires_grad_(True)
+        if len(line.item) > 1:
+            schedule = Schedule(self.epochs, self.learning_rate, passes=self.passes_)
+            train(network, None, schedule, generator=generator, label="folding in")
+        return all_users(network)
+
+    def arrays_(self) -> dict[str, NDArray[Any]]:
+        """What is to be saved beside the hyper-parameters."""
+        return pack(self)
+
+    def restore_(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what was saved."""
+        unpack(self, arrays)
+
+
+_BLOCK = 8192  # users encoded at a time
+
+
+class _Filters(torch.nn.Module):
+    """Horizontal filters of every height, vertical filters, and the user's own vector beside them."""
+
+    def __init__(self, options: Caser, line: Histories, generator: torch.Generator) -> None:
+        super().__init__()
+        self.options, self.line, self.n_users, self.generator = options, line, line.n_users, generator
+        self.n_items = line.n_items
+        d, length = options.embedding_size, options.max_length
+        self.item = table(line.n_items + 1, d, 1.0, generator)
+        self.user = table(line.n_users, d, 0.1, generator)
+        self.out = table(line.n_items, 2 * d, 0.5, generator)
+        wide, tall = options.horizontal_filters, options.vertical_filters
+        self.horizontal = torch.nn.ModuleList(
+            fresh(torch.nn.Conv1d, d, wide, height, generator=generator) for height in range(1, length + 1)
+        )
+        self.vertical = fresh(torch.nn.Linear, length, tall, generator=generator)
+        self.join = fresh(torch.nn.Linear, wide * length + tall * d, d, generator=generator)
+
+    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        """Every place of every history once, with its user."""
+        order = shuffled(len(self.line.item) - 1, self.options.batch_size, generator)
+        return torch.searchsorted(self.line.start, order, right=True) - 1, order
+
+    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        users, places = batch
+        seen = self._seen(self.line.before(users, places, self.options.max_length), self.options.dropout)
+        ahead = torch.arange(self.options.targets, device=places.device)
+        target = self.line.at(users, places[:, None] + ahead)
+        real = target < self.n_items  # the first always is; others may lie past the end
+        rows = torch.cat([seen, self.user.index_select(0, users)], 1)
+        likely = functional.log_softmax(rows @ self.out.T, 1).gather(1, target.masked_fill(~real, 0))
+        return -(likely * real).sum() / real.sum()
+
+    def _seen(self, read: torch.Tensor, rate: float) -> torch.Tensor:
+        """What the filters see in these items, (n, max_length) -> (n, d)."""
+        picture = self.item.index_select(0, read.flatten()).view(*read.shape, -1).mT  # (n, d, max_length)
+        wide = [functional.relu(filters(picture)).amax(2) for filters in self.horizontal]
+        tall = self.vertical(picture).flatten(1)
+        found = dropout(torch.cat([*wide, tall], 1), rate, self.generator)
+        return functional.relu(self.join(found))
+
+    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+        return in_blocks(self._rows, users, _BLOCK)
+
+    def _rows(self, users: torch.Tensor) -> torch.Tensor:
+        seen = self._seen(self.line.last(users, self.options.max_length), 0.0)
+        return torch.cat([seen, self.user.index_select(0, users)], 1)
+
+    def item_rows(self) -> torch.Tensor:
+        return self.out
+
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows @ self.out.T

@@ -1,0 +1,161 @@
+"""GRU4Rec: a recurrent network reads the history item by item; its state is the user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recveil.core import FloatArray, IntArray, Penalty, Split
+from recveil.device import resolve
+from recveil.models.loop import History, Schedule, all_users, train
+from recveil.models.publish import dot_scores
+from recveil.models.sampling import from_histories, shuffled
+from recveil.models.sequences import (
+    NO_TARGET,
+    Histories,
+    Windows,
+    check_options,
+    chosen_places,
+    dropout,
+    fresh,
+    histories,
+    in_blocks,
+    pack,
+    softmax_loss,
+    table,
+    unpack,
+    weights,
+)
+from recveil.random import torch_generator
+
+__all__ = ["GRU4Rec"]
+
+
+@dataclass
+class GRU4Rec:
+    """Sequences by gated recurrent units (Hidasi et al., ICLR 2016).
+
+    The user vector is the state after the last item; the score is its dot product with the item vectors, which are
+    also what the network reads, and nothing else (no item bias). Every history starts from the same state. While
+    training, the validation item is predicted from the training items; the released user vectors have read the
+    validation items too, which is what a platform would serve. Test items are never looked at.
+
+    Departs: cross-entropy over the whole catalog in place of sampled ranking losses, Adam in place of Adagrad (0.01),
+    item vectors shared between input and output, dropout on the input and on the state. Of a long history up to
+    `max_length` items are read at a time.
+    """
+
+    hidden_size: int = 100
+    epochs: int = 60
+    learning_rate: float = 0.003
+    batch_size: int = 128
+    dropout: float = 0.3
+    max_length: int = 200
+    patience: int = 10
+    device: str | None = None
+
+    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
+    history_: History = field(init=False, repr=False, compare=False)
+
+    def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
+        """Learn from the training part, stopping on the validation items."""
+        check_options(self.max_length, self.dropout)
+        device = resolve(self.device)
+        generator = torch_generator(rng, device)
+        network = _Reader(self, histories(split.train, device=device), generator)
+        network.windows = Windows(network.line, self.max_length)
+        schedule = Schedule(self.epochs, self.learning_rate, self.patience, penalty_users=_BLOCK)
+        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training GRU4Rec")
+        network.line = histories(split.train, split.valid, device=device)
+        self.user_vectors_ = all_users(network, penalty)
+        self.item_vectors_ = network.item_rows().detach().cpu().numpy()
+        self.weights_ = weights(network)
+        return self
+
+    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
+        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+
+    def fold_in(self, histories_: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
+        """Vectors for users outside training, by the very network that gave those of the training users.
+
+        Histories are read in the order given, oldest item first.
+        """
+        device = resolve(self.device)
+        line = histories(from_histories(histories_, len(self.item_vectors_)), device=device)
+        network = _Reader(self, line, torch.Generator(device))
+        network.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
+        return all_users(network)
+
+    def arrays_(self) -> dict[str, NDArray[Any]]:
+        """What is to be saved beside the hyper-parameters."""
+        return pack(self)
+
+    def restore_(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what was saved."""
+        unpack(self, arrays)
+
+
+_BLOCK = 1024  # users encoded at a time
+
+
+class _Reader(torch.nn.Module):
+    """Item vectors and a GRU. The row of no item is where every history starts: it predicts the first item."""
+
+    windows: Windows
+
+    def __init__(self, options: GRU4Rec, line: Histories, generator: torch.Generator) -> None:
+        super().__init__()
+        self.options, self.line, self.n_users, self.generator = options, line, line.n_users, generator
+        d = options.hidden_size
+        self.item = table(line.n_items + 1, d, 1.0, generator)
+        self.gru = fresh(torch.nn.GRU, d, d, generator=generator, batch_first=True)
+        self.gru.flatten_parameters()
+
+    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        """What is read, which places predict something, and what comes next there."""
+        begin, end = self.windows.draw(generator)
+        order = shuffled(len(self.windows), self.options.batch_size, generator)
+        user, begin, end = (part[order.flatten()] for part in (self.windows.user, begin, end))
+        read, real = self._padded(user, begin - 1, end - 1)
+        target, _ = self._padded(user, begin, end)
+        index, true = chosen_places(real.view(*order.shape, -1))
+        target = target.view(len(order), -1).gather(1, index).masked_fill(~true, NO_TARGET)
+        return read.view(*order.shape, -1), index, target
+
+    def _padded(self, user: torch.Tensor, begin: torch.Tensor, end: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The items from begin to end, padded on the right, where a network that reads forward never gets to."""
+        places = begin[:, None] + torch.arange(self.options.max_length, device=begin.device)
+        return self.line.at(user, places), places < end[:, None]
+
+    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        read, index, target = batch
+        states = self._states(read, self.options.dropout).flatten(0, 1).index_select(0, index)
+        return softmax_loss(states, self.item[:-1], target)
+
+    def _states(self, read: torch.Tensor, rate: float) -> torch.Tensor:
+        seen = self.item.index_select(0, read.flatten()).view(*read.shape, -1)
+        states: torch.Tensor = self.gru(dropout(seen, rate, self.generator))[0]
+        return dropout(states, rate, self.generator)
+
+    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+        return in_blocks(self._last_states, users, _BLOCK)
+
+    def _last_states(self, users: torch.Tensor) -> torch.Tensor:
+        end = self.line.start[users + 1]
+        begin = torch.maximum(self.line.start[users] - 1, end - self.options.max_length)
+        states = self._states(self._padded(users, begin, end)[0], 0.0)
+        return states[torch.arange(len(users), device=users.device), end - begin - 1]
+
+    def item_rows(self) -> torch.Tensor:
+        return self.item[:-1]
+
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows @ self.item[:-1].T

@@ -1,0 +1,176 @@
+"""What every defense of a table and every attribute attack promises, as one call each.
+
+`check_embedding_defense(MyDefense)` and `check_attack(MyAttack)`. Each check raises `AssertionError` with a sentence that
+says which promise was broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from recveil.attacks.attribute.neural import Logistic
+from recveil.attacks.attribute.tasks import Attack, Task
+from recveil.audit import audit
+from recveil.core import UNKNOWN, Attribute, EmbeddingDefense, FloatArray, IntArray
+from recveil.games import Folds
+from recveil.metrics.leakage import balanced_accuracy, confusion
+from recveil.random import generator
+from recveil.testing.worlds import bayes_accuracy, no_leak, planted_leak
+
+__all__ = ["check_attack", "check_embedding_defense"]
+
+
+class MakeDefense(Protocol):
+    """A constructor; it takes at least `strength`."""
+
+    def __call__(self, **options: Any) -> EmbeddingDefense:
+        """A defense with these options."""
+
+
+def check_embedding_defense(make: MakeDefense) -> None:
+    """Check all promises of an embedding defense; `make(strength=0.5)` must give one of half the strength."""
+    x, secret = planted_leak(600, 6, 3, 3.0, rng=generator(0, "contract"))
+    x, codes = _sealed(x), _sealed(secret.codes[:, None])
+    out = _run(make(), x, codes)
+    _table(out, x)
+    assert np.array_equal(out, _run(make(), x, codes)), "The same seed gave two different tables."
+    assert np.array_equal(_run(make(), x, codes[:, 0]), out), "One column of codes and a flat array of them differ."
+    _identities(make, x, codes)
+    _rows(make, x, codes, out)
+    _protects(x, out, secret)
+    _unknown(make, x, secret)
+
+
+def check_attack(make: Callable[[], Attack]) -> None:
+    """Check all promises of an attribute attack; `make` gives a fresh one each time it is called."""
+    _finds(make, 2)
+    _finds(make, 3)
+    _finds_nothing(make)
+    x, secret = planted_leak(300, 5, 3, 2.0, rng=generator(1, "contract"))
+    x[:, -1] = 3.0  # a column in which nobody varies is no obstacle
+    x, codes = _sealed(x), _sealed(secret.codes)
+    rows = generator(2, "contract").permutation(len(x))
+    tasks = [Task(rows[:240], rows[240:]), Task(rows[:60], rows[60:75]), Task(rows[75:270], rows[:75])]
+    guesses = _guess(make, x, codes, tasks)
+    _beliefs(guesses, tasks, 3)
+    for one, two in zip(guesses, _guess(make, x, codes, tasks), strict=True):
+        assert np.array_equal(one, two), "The same seed gave two different guesses."
+    _blind_to_test_labels(make, x, codes, tasks)
+    _guesses_follow_users(make, x, codes, tasks)
+    present = np.flatnonzero(codes != 2)
+    _beliefs(_guess(make, x, codes, [lonely := Task(present[:100], present[100:])]), [lonely], 3)
+
+
+def _run(defense: EmbeddingDefense, x: FloatArray, codes: IntArray, seed: int = 0) -> FloatArray:
+    return defense(x, codes, rng=generator(seed, "contract", "defense"))
+
+
+def _sealed(array: Any) -> Any:
+    """A copy that nobody can write into: who tries to change the input gets an error."""
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy
+
+
+def _table(out: FloatArray, x: FloatArray) -> None:
+    assert isinstance(out, np.ndarray), "The result must be a NumPy array."
+    assert out.dtype == np.float32, f"The result must be float32, and is {out.dtype}."
+    assert out.shape == x.shape, f"The result must have the shape {x.shape} of the input, and has {out.shape}."
+    assert np.isfinite(out).all(), "The result holds values that are not numbers."
+
+
+def _identities(make: MakeDefense, x: FloatArray, codes: IntArray) -> None:
+    assert np.array_equal(_run(make(strength=0.0), x, codes), x), "Strength 0 must change nothing."
+    alone = _run(make(), x, np.zeros_like(codes))
+    assert np.allclose(alone, x, atol=1e-5), "Where all users are of one class there is nothing to hide or to change."
+    nobody = _run(make(), x, np.full_like(codes, UNKNOWN))
+    assert np.allclose(nobody, x, atol=1e-5), "Where nobody's class is known nothing can be changed."
+
+
+def _rows(make: MakeDefense, x: FloatArray, codes: IntArray, out: FloatArray) -> None:
+    """The order of the rows does not matter; a method that draws is compared by how far it moves each user."""
+    order = generator(3, "contract").permutation(len(x))
+    other = np.empty_like(out)
+    other[order] = _run(make(), x[order], codes[order])
+    if np.array_equal(out, _run(make(), x, codes, seed=1)):
+        assert np.allclose(other, out, atol=1e-4), "The result depends on the order of the rows."
+        return
+    moved, again, astray = (float(np.square(t - x).sum()) for t in (out, other, out[order]))
+    assert 0.7 < again / moved < 1 / 0.7, "In another order of the rows the users are moved differently."
+    assert max(moved, again) < 0.8 * astray, "The rows of the result are not the rows of the input."
+
+
+def _protects(x: FloatArray, out: FloatArray, secret: Attribute) -> None:
+    before, after = _leak(x, secret), _leak(out, secret)
+    assert before > 0.5, f"The world should leak, and the advantage is {before:.2f}."
+    assert after < before / 3, f"Logistic regression's advantage was {before:.2f} and is still {after:.2f}."
+
+
+def _unknown(make: MakeDefense, x: FloatArray, secret: Attribute) -> None:
+    hidden = secret.codes.copy()
+    hidden[::5] = UNKNOWN
+    out = _run(make(), x, hidden[:, None])
+    _table(out, x)
+    _protects(x, out, Attribute(secret.name, hidden, secret.labels))
+    other = x.copy()
+    other[0] = x[5]  # two users of unknown class who are alike before are alike after
+    twins = _run(make(), other, hidden[:, None])[[0, 5]]
+    assert np.allclose(twins[0], twins[1], atol=1e-5), "Users of unknown class are told apart by something not theirs."
+
+
+def _leak(x: FloatArray, secret: Attribute) -> float:
+    attack = {"logistic": Logistic(device="cpu")}
+    return audit(x, secret, attack, rules=Folds(seeds=1), seed=0).headline.advantage.value
+
+
+def _guess(make: Callable[[], Attack], x: FloatArray, codes: IntArray, tasks: list[Task]) -> list[FloatArray]:
+    return make().guess(x, codes, 3, tasks, rng=generator(0, "contract", "attack"))
+
+
+def _reached(make: Callable[[], Attack], x: FloatArray, secret: Attribute) -> float:
+    half, K = len(x) // 2, len(secret.labels)
+    task = Task(np.arange(half), np.arange(half, len(x)))
+    guess = make().guess(x, secret.codes, K, [task], rng=generator(0, "contract", "attack"))[0]
+    return balanced_accuracy(confusion(secret.codes[task.test], guess.argmax(1), K))
+
+
+def _finds(make: Callable[[], Attack], K: int) -> None:
+    x, secret = planted_leak(600, 4, K, 3.0, rng=generator(0, "contract", K))
+    found, best = _reached(make, x, secret), bayes_accuracy(K, 3.0)
+    wanted = 1 / K + 0.75 * (best - 1 / K)
+    assert found > wanted, f"A leak was missed: balanced accuracy {found:.2f}, and {best:.2f} can be reached."
+
+
+def _finds_nothing(make: Callable[[], Attack]) -> None:
+    x, secret = no_leak(800, 4, 2, rng=generator(0, "contract", "none"))
+    found = _reached(make, x, secret)
+    assert abs(found - 0.5) < 4 * 0.5 / np.sqrt(400), f"Found {found:.2f} where there is nothing to find (chance 0.5)."
+
+
+def _beliefs(guesses: list[FloatArray], tasks: list[Task], K: int) -> None:
+    assert len(guesses) == len(tasks), f"{len(tasks)} tasks were set, and {len(guesses)} came back."
+    for guess, task in zip(guesses, tasks, strict=True):
+        wanted = (len(task.test), K)
+        assert guess.shape == wanted, f"A task of {wanted[0]} test users and {K} classes got guesses {guess.shape}."
+        assert np.isfinite(guess).all(), "A guess is not a number."
+        assert (guess >= 0).all(), "A probability is negative."
+        assert np.allclose(guess.sum(1), 1, atol=1e-4), "The probabilities of a user do not sum to one."
+
+
+def _blind_to_test_labels(make: Callable[[], Attack], x: FloatArray, codes: IntArray, tasks: list[Task]) -> None:
+    for task in tasks:
+        lied = codes.copy()
+        lied[task.test] = (lied[task.test] + 1) % 3
+        one, two = (_guess(make, x, y, [task])[0] for y in (codes, lied))
+        assert np.array_equal(one, two), "The labels of the users under attack were looked at."
+
+
+def _guesses_follow_users(make: Callable[[], Attack], x: FloatArray, codes: IntArray, tasks: list[Task]) -> None:
+    """The same users asked for in another order get the same guesses."""
+    task = tasks[0]
+    one = _guess(make, x, codes, [task])[0]
+    two = _guess(make, x, codes, [Task(task.train, task.test[::-1].copy())])[0]
+    assert np.allclose(one, two[::-1], atol=1e-4), "The guesses are not in the order of the test users."

@@ -1,0 +1,52 @@
+"""Every entry of the catalog keeps the contract of its kind; a new one is found here by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from recveil.catalog import ATTACKS, EMBEDDING_DEFENSES, MODELS, PANELS, described, lookup, make, panel
+from recveil.errors import UsageError
+from recveil.testing.contracts import check_attack, check_embedding_defense
+
+
+@pytest.mark.parametrize("name", EMBEDDING_DEFENSES)
+def test_an_embedding_defense_keeps_its_promises(name: str) -> None:
+    check_embedding_defense(lambda **options: EMBEDDING_DEFENSES[name](device="cpu", **options))
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_keeps_its_promises(name: str) -> None:
+    check_attack(lambda: ATTACKS[name]("cpu"))
+
+
+def test_panels_are_made_of_attacks_there_are() -> None:
+    for name, members in PANELS.items():
+        assert len(members) == len(set(members)) > 0
+        assert list(panel(name, "cpu")) == list(members)
+    with pytest.raises(UsageError, match="No panel is called 'fsat'. Did you mean 'fast'"):
+        panel("fsat")
+
+
+def test_a_wrong_name_is_met_with_the_nearest() -> None:
+    assert lookup("defense", "gaussian", EMBEDDING_DEFENSES) is EMBEDDING_DEFENSES["gaussian"]
+    with pytest.raises(UsageError, match=r"No defense is called 'gausian'\. Did you mean 'gaussian'\? Known: "):
+        lookup("defense", "gausian", EMBEDDING_DEFENSES)
+
+
+def test_a_wrong_option_is_met_with_the_nearest() -> None:
+    assert make("defense", "sliced", EMBEDDING_DEFENSES, rounds=3).rounds == 3
+    with pytest.raises(UsageError, match="'stength'. Did you mean 'strength'"):
+        make("defense", "sliced", EMBEDDING_DEFENSES, stength=1)
+
+
+def test_every_entry_says_what_it_is() -> None:
+    told = described()
+    assert set(told["models"]) == set(MODELS)
+    assert set(told["defenses"]) >= set(EMBEDDING_DEFENSES)
+    assert set(told["attacks"]) >= set(ATTACKS)
+    for kind, entries in told.items():
+        assert described(kind) == {kind: entries}
+        for name, line in entries.items():
+            assert len(line) > 10, f"{kind} '{name}' has no description"
+    with pytest.raises(UsageError, match="Did you mean 'attacks'"):
+        described("atacks")

@@ -1,0 +1,51 @@
+import pytest
+import typer
+
+from recveil.errors import UsageError
+from recveil.gates import judge, parse_gate
+
+DOCUMENT = {
+    "targets": {
+        "gender": {"verdict": "leak", "headline": {"advantage": {"value": 0.2, "low": 0.1, "high": 0.3}}},
+        "age": {"verdict": "inconclusive", "headline": {"advantage": {"value": 0.0, "low": None, "high": 0.3}}},
+        "hand": {"verdict": "none", "headline": {"advantage": {"value": 0.0, "low": 0.0, "high": 0.03}}},
+    }
+}
+
+
+def exit_code(*texts: str) -> int:
+    try:
+        judge([parse_gate(t) for t in texts], DOCUMENT)
+    except typer.Exit as stop:
+        return stop.exit_code
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("texts", "code"),
+    [
+        (["gender.advantage.low > 0.05"], 1),
+        (["gender.advantage.low > 0.5"], 0),
+        (["gender.advantage.high<=0.3"], 1),
+        (["hand.advantage.high >= 0.05"], 0),
+        (["age.advantage.value > 0.5"], 4),
+        (["age.advantage.low > 0.5"], 4),
+        (["age.advantage.value > 0.5", "gender.advantage.value > 0.1"], 1),
+        ([], 0),
+    ],
+)
+def test_gates_end_with_the_right_code(texts: list[str], code: int) -> None:
+    assert exit_code(*texts) == code
+
+
+@pytest.mark.parametrize(
+    "text", ["", "gender > 1", "gender.advantage.low >> 1", "gender.advantage.low > x", "a.b.low > 1"]
+)
+def test_a_malformed_gate_shows_the_grammar(text: str) -> None:
+    with pytest.raises(UsageError, match="Write TARGET.METRIC.BOUND OPERATOR NUMBER"):
+        parse_gate(text)
+
+
+def test_a_gate_on_what_was_not_audited_is_refused() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'gender'"):
+        judge([parse_gate("gendr.advantage.low > 0.1")], DOCUMENT)

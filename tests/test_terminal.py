@@ -1,0 +1,76 @@
+import pytest
+import typer
+
+from recveil.errors import DataError
+from recveil.progress import track
+from recveil.terminal import emit, guarded, print_summary, progress_bars
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "word"),
+    [
+        (DataError("the file is broken"), 3, "the file is broken"),
+        (PermissionError(13, "Permission denied", "x.parquet"), 3, "x.parquet: Permission denied"),
+        (OSError(28, "No space left on device"), 3, "No space left"),
+        (MemoryError(), 3, "Not enough memory"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (ZeroDivisionError("by zero"), 70, "fault of recveil"),
+    ],
+)
+def test_every_problem_is_one_sentence_and_a_code(
+    problem: BaseException, code: int, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @guarded
+    def command() -> None:
+        raise problem
+
+    with pytest.raises(typer.Exit) as stop:
+        command()
+    said = capsys.readouterr()
+    assert stop.value.exit_code == code
+    assert word in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+def test_an_exit_code_of_a_command_passes_through() -> None:
+    @guarded
+    def command() -> None:
+        raise typer.Exit(4)
+
+    with pytest.raises(typer.Exit) as stop:
+        command()
+    assert stop.value.exit_code == 4
+
+
+def test_json_refuses_what_is_not_json(capsys: pytest.CaptureFixture[str]) -> None:
+    emit({"a": 1}, as_json=False)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        emit({"a": float("nan")}, as_json=True)
+
+
+def test_without_a_terminal_there_are_no_bars(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bars(quiet=False):
+        assert list(track(range(3), "work")) == [0, 1, 2]
+    assert capsys.readouterr().err == ""
+
+
+def test_the_summary_says_before_after_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    estimate = {"value": -0.01, "low": -0.02, "high": 0.0, "n": 5}
+    document = {
+        "targets": {"gender": {"sentence": "No leak of gender found."}},
+        "before": {"gender": {"sentence": "An outsider can guess gender."}},
+        "utility": {"difference": {"ndcg@10": estimate}, "before": {"ndcg@10": {"value": 0.2}}},
+        "warnings": ["mind the gap"],
+    }
+    print_summary(document, quiet=False)
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "before  An outsider can guess gender.",
+        "after   No leak of gender found.",
+        "cost    NDCG@10 0.2000 -0.0100 [-0.0200, +0.0000]",
+    ]
+    assert "mind the gap" in said.err
+    print_summary(document, quiet=True)
+    assert capsys.readouterr().out == ""
