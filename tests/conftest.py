@@ -3,6 +3,11 @@
 import os
 from pathlib import Path
 
+# Before torch is loaded: see cli.py. With several test processes, one thread each.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -278,11 +278,13 @@ def _relabelled(trials: list[Trial], n_classes: int) -> FloatArray:
 
 
 def _detectable(counts: Sequence[int], margin: float, rules: Folds) -> float:
-    """The smallest advantage that would be called a leak 95 % of the time, from the spread under pure guessing."""
+    """The smallest advantage that would be called a leak 95 % of the time, from the spread of guesses that good."""
     K, J = len(counts), rules.folds * rules.seeds
-    per_user = sum((1 / K) * (1 - 1 / K) / n for n in counts) / K**2
-    error = K / (K - 1) * math.sqrt(per_user)
-    if J > 1:
-        error *= math.sqrt((1 / J + rules.test_share) * rules.folds)
-    surely = float(stats.norm.ppf(POWER))
-    return max((float(stats.t.ppf((1 + LEVEL) / 2, max(J - 1, 1))) + surely) * error, margin + surely * error)
+    folds = math.sqrt((1 / J + rules.test_share) * rules.folds)
+    threshold, surely = float(stats.t.ppf((1 + LEVEL) / 2, J - 1)), float(stats.norm.ppf(POWER))
+    size = 0.0
+    for _ in range(3):  # the spread grows with the recall, and the recall with the advantage
+        recall = min(0.5, 1 / K + size * (1 - 1 / K))
+        error = math.sqrt(sum(recall * (1 - recall) / n for n in counts)) / (K - 1) * folds
+        size = max((threshold + surely) * error, margin + surely * error)
+    return size

@@ -12,13 +12,14 @@ from recveil.core import EmbeddingDefense, Recommender
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.errors import UsageError, unknown_name
+from recveil.models.als import ALS
 from recveil.models.bprmf import BPRMF
 
 __all__ = ["ATTACKS", "EMBEDDING_DEFENSES", "MODELS", "PANELS", "described", "lookup", "make", "panel"]
 
 T = TypeVar("T")
 
-MODELS: dict[str, Callable[..., Recommender]] = {"bprmf": BPRMF}
+MODELS: dict[str, Callable[..., Recommender]] = {"als": ALS, "bprmf": BPRMF}
 
 EMBEDDING_DEFENSES: dict[str, Callable[..., EmbeddingDefense]] = {"gaussian": Gaussian, "sliced": Sliced}
 

@@ -19,6 +19,7 @@ from recveil.data.synthetic import demo_world
 from recveil.errors import UsageError
 from recveil.metrics import ranking
 from recveil.models.saving import save
+from recveil.models.settings import SETTINGS
 from recveil.protect import displacement, protect, targets_of
 from recveil.random import generator
 from recveil.report.document import header, utility, write_json
@@ -54,7 +55,8 @@ def load_data(name: str, *, seed: int) -> Dataset:
 
 def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str, Any]:
     """Train, defend where asked to, measure on the test item, and write everything into the folder."""
-    model = make("model", plan.model, MODELS, **{"device": plan.device, **plan.options})
+    tuned = SETTINGS.get(plan.data, {}).get(plan.model, {})
+    model = make("model", plan.model, MODELS, **{"device": plan.device, **tuned, **plan.options})
     method = _method(defense, plan.device)
     check_folder(out)
     data = load_data(plan.data, seed=plan.seed)

@@ -12,7 +12,7 @@ from recveil.errors import UsageError
 from recveil.metrics.ranking import evaluate, ndcg, rank, seen_items
 from recveil.models.gru4rec import GRU4Rec, _Reader
 from recveil.models.saving import load, save
-from recveil.models.sequences import Windows, histories
+from recveil.models.sequences import Windows, histories_of
 from recveil.random import generator
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
@@ -22,7 +22,7 @@ QUICK = {"hidden_size": 12, "epochs": 12, "learning_rate": 0.03, "max_length": 6
 
 def read(*parts: Dataset) -> list[IntArray]:
     """Each user's history over these parts, oldest first."""
-    line = histories(*parts)
+    line = histories_of(*parts)
     return [part.numpy() for part in line.item[:-1].split(line.size.tolist())]
 
 
@@ -82,7 +82,7 @@ def test_only_the_latest_items_count_and_company_does_not(model: GRU4Rec) -> Non
 def test_the_loss_is_the_cross_entropy_of_each_next_item() -> None:
     board = checkerboard(n_items=4, copies=2)
     seeded = torch.Generator().manual_seed(0)
-    net = _Reader(GRU4Rec(hidden_size=5, dropout=0.0, max_length=9), histories(board.train), seeded)
+    net = _Reader(GRU4Rec(hidden_size=5, dropout=0.0, max_length=9), histories_of(board.train), seeded)
     net.windows = Windows(net.line, 9)
     batches = net.epoch(seeded)
     losses, counts = [], []
@@ -106,3 +106,25 @@ def test_a_loaded_model_folds_in_alike(model: GRU4Rec, tmp_path: Path) -> None:
 def test_wrong_options_are_told() -> None:
     with pytest.raises(UsageError, match="max_length is 0"):
         GRU4Rec(max_length=0).fit(checkerboard(), rng=generator(0, "t"))
+
+
+class Pull:
+    """A penalty that wants short user vectors."""
+
+    wants_items = False
+
+    def epoch(self, user_vectors: torch.Tensor) -> None:
+        pass
+
+    def __call__(
+        self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return 10.0 * user_vectors.square().mean()
+
+    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
+        return user_vectors
+
+
+def test_a_penalty_in_training_reaches_the_released_vectors(model: GRU4Rec) -> None:
+    pulled = GRU4Rec(**QUICK, device="cpu").fit(checkerboard(), penalty=Pull(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    assert np.abs(pulled.user_vectors_).mean() < 0.5 * np.abs(model.user_vectors_).mean()

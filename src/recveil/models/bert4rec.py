@@ -25,7 +25,7 @@ from recveil.models.sequences import (
     chosen_places,
     dropout,
     fresh,
-    histories,
+    histories_of,
     in_blocks,
     pack,
     softmax_loss,
@@ -79,11 +79,11 @@ class BERT4Rec:
         check_options(self.max_length, self.dropout, shortest=2)
         device = resolve(self.device)
         generator = torch_generator(rng, device)
-        network = _Transformer(self, histories(split.train, device=device), generator)
+        network = _Transformer(self, histories_of(split.train, device=device), generator)
         network.windows = Windows(network.line, self.max_length)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience, penalty_users=_BLOCK)
         self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training BERT4Rec")
-        network.line = histories(split.train, split.valid, device=device)
+        network.line = histories_of(split.train, split.valid, device=device)
         self.user_vectors_ = all_users(network, penalty)
         self.item_vectors_ = network.item_rows().detach().cpu().numpy()
         self.weights_ = weights(network)
@@ -93,13 +93,13 @@ class BERT4Rec:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
         return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
-    def fold_in(self, histories_: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
+    def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Vectors for users outside training, by the very network that gave those of the training users.
 
         Histories are read in the order given, oldest item first.
         """
         device = resolve(self.device)
-        line = histories(from_histories(histories_, len(self.item_vectors_)), device=device)
+        line = histories_of(from_histories(histories, len(self.item_vectors_)), device=device)
         network = _Transformer(self, line, torch.Generator(device))
         network.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
         return all_users(network)
@@ -159,8 +159,7 @@ class _Transformer(torch.nn.Module):
             return softmax_loss(self._finished(states), self.item[: self.nothing], target)
 
     def _encoded(self, read: torch.Tensor, rate: float) -> torch.Tensor:
-        x = self.item.index_select(0, read.flatten()).view(*read.shape, -1) + self.place
-        x = dropout(x, rate, self.generator)
+        x = dropout(functional.embedding(read, self.item) + self.place, rate, self.generator)
         real = (read != self.nothing)[:, None, None, :]
         for block in self.blocks:
             x = block(x, real, rate, self.generator)

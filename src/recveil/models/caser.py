@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from recveil.core import FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
-from recveil.errors import DataError
+from recveil.errors import DataError, UsageError
 from recveil.models.loop import History, Schedule, all_users, train
 from recveil.models.publish import dot_scores
 from recveil.models.sampling import from_histories, shuffled
@@ -22,7 +22,7 @@ from recveil.models.sequences import (
     check_options,
     dropout,
     fresh,
-    histories,
+    histories_of,
     in_blocks,
     pack,
     table,
@@ -68,15 +68,17 @@ class Caser:
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""
         check_options(self.max_length, self.dropout)
+        if self.targets < 1:
+            raise UsageError(f"targets is {self.targets}. There must be at least 1 item to predict.")
         if not len(split.train):
             raise DataError(f"'{split.train.name}' has no interactions to learn from. Train on a table that has some.")
         device = resolve(self.device)
         generator = torch_generator(rng, device)
-        network = _Filters(self, histories(split.train, device=device), generator)
+        network = _Filters(self, histories_of(split.train, device=device), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
         self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training Caser")
         self.passes_ = self.history_.best + 1
-        network.line = histories(split.train, split.valid, device=device)
+        network.line = histories_of(split.train, split.valid, device=device)
         self.user_vectors_ = all_users(network, penalty)
         self.item_vectors_ = network.out.detach().cpu().numpy()
         self.weights_ = weights(network)
@@ -86,7 +88,7 @@ class Caser:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
         return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
-    def fold_in(self, histories_: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
+    def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Vectors for users outside training: what the filters see is exact, the user's own vector is learned.
 
         The latter by the same loss, for as many passes, with all the rest held still. Histories are read in the order
@@ -94,7 +96,7 @@ class Caser:
         """
         device = resolve(self.device)
         generator = torch_generator(rng, device)
-        line = histories(from_histories(histories_, len(self.item_vectors_)), device=device)
+        line = histories_of(from_histories(histories, len(self.item_vectors_)), device=device)
         network = _Filters(self, line, generator)
         known = {name: torch.as_tensor(value) for name, value in self.weights_.items() if name != "user"}
         network.load_state_dict({**known, "user": network.user.detach()})
@@ -146,13 +148,13 @@ class _Filters(torch.nn.Module):
         ahead = torch.arange(self.options.targets, device=places.device)
         target = self.line.at(users, places[:, None] + ahead)
         real = target < self.n_items  # the first always is; others may lie past the end
-        rows = torch.cat([seen, self.user.index_select(0, users)], 1)
+        rows = torch.cat([seen, functional.embedding(users, self.user)], 1)
         likely = functional.log_softmax(rows @ self.out.T, 1).gather(1, target.masked_fill(~real, 0))
         return -(likely * real).sum() / real.sum()
 
     def _seen(self, read: torch.Tensor, rate: float) -> torch.Tensor:
         """What the filters see in these items, (n, max_length) -> (n, d)."""
-        picture = self.item.index_select(0, read.flatten()).view(*read.shape, -1).mT  # (n, d, max_length)
+        picture = functional.embedding(read, self.item).mT  # (n, d, max_length)
         wide = [functional.relu(filters(picture)).amax(2) for filters in self.horizontal]
         tall = self.vertical(picture).flatten(1)
         found = dropout(torch.cat([*wide, tall], 1), rate, self.generator)
@@ -163,7 +165,7 @@ class _Filters(torch.nn.Module):
 
     def _rows(self, users: torch.Tensor) -> torch.Tensor:
         seen = self._seen(self.line.last(users, self.options.max_length), 0.0)
-        return torch.cat([seen, self.user.index_select(0, users)], 1)
+        return torch.cat([seen, functional.embedding(users, self.user)], 1)
 
     def item_rows(self) -> torch.Tensor:
         return self.out

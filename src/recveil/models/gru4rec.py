@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from recveil.core import FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
@@ -23,7 +24,7 @@ from recveil.models.sequences import (
     chosen_places,
     dropout,
     fresh,
-    histories,
+    histories_of,
     in_blocks,
     pack,
     softmax_loss,
@@ -69,11 +70,11 @@ class GRU4Rec:
         check_options(self.max_length, self.dropout)
         device = resolve(self.device)
         generator = torch_generator(rng, device)
-        network = _Reader(self, histories(split.train, device=device), generator)
+        network = _Reader(self, histories_of(split.train, device=device), generator)
         network.windows = Windows(network.line, self.max_length)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience, penalty_users=_BLOCK)
         self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training GRU4Rec")
-        network.line = histories(split.train, split.valid, device=device)
+        network.line = histories_of(split.train, split.valid, device=device)
         self.user_vectors_ = all_users(network, penalty)
         self.item_vectors_ = network.item_rows().detach().cpu().numpy()
         self.weights_ = weights(network)
@@ -83,13 +84,13 @@ class GRU4Rec:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
         return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
-    def fold_in(self, histories_: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
+    def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Vectors for users outside training, by the very network that gave those of the training users.
 
         Histories are read in the order given, oldest item first.
         """
         device = resolve(self.device)
-        line = histories(from_histories(histories_, len(self.item_vectors_)), device=device)
+        line = histories_of(from_histories(histories, len(self.item_vectors_)), device=device)
         network = _Reader(self, line, torch.Generator(device))
         network.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
         return all_users(network)
@@ -141,8 +142,8 @@ class _Reader(torch.nn.Module):
         return softmax_loss(states, self.item[:-1], target)
 
     def _states(self, read: torch.Tensor, rate: float) -> torch.Tensor:
-        seen = self.item.index_select(0, read.flatten()).view(*read.shape, -1)
-        states: torch.Tensor = self.gru(dropout(seen, rate, self.generator))[0]
+        seen = dropout(functional.embedding(read, self.item), rate, self.generator)
+        states: torch.Tensor = self.gru(seen)[0]
         return dropout(states, rate, self.generator)
 
     def user_rows(self, users: torch.Tensor) -> torch.Tensor:

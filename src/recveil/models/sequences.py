@@ -25,7 +25,7 @@ __all__ = [
     "chosen_places",
     "dropout",
     "fresh",
-    "histories",
+    "histories_of",
     "in_blocks",
     "pack",
     "softmax_loss",
@@ -77,7 +77,7 @@ class Histories:
         return self.before(users, self.start[users + 1], length)
 
 
-def histories(*parts: Dataset, device: torch.device | str = "cpu") -> Histories:
+def histories_of(*parts: Dataset, device: torch.device | str = "cpu") -> Histories:
     """Each user's items over all parts in the order of time.
 
     Ties: among equal times, the row that stands later is the later one, and a later part comes after an earlier one.

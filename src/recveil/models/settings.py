@@ -17,6 +17,8 @@ SETTINGS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
             "reg": 0.012,
             "candidates": 16,
         },
+        # The best on validation of those with 128 dimensions, for time: 256 dimensions are better there (NDCG@10 0.0548
+        # against 0.0532) and three times slower.
         "als": {"embedding_size": 128, "epochs": 10, "reg": 0.002, "weight": 1.0},
     },
 }

@@ -1,7 +1,7 @@
 """What every defense of a table and every attribute attack promises, as one call each.
 
-`check_embedding_defense(MyDefense)` and `check_attack(MyAttack)`. Each check raises `AssertionError` with a sentence that
-says which promise was broken.
+`check_embedding_defense(MyDefense)` and `check_attack(MyAttack)`. Each check raises `AssertionError` with a sentence
+that says which promise was broken.
 """
 
 from __future__ import annotations

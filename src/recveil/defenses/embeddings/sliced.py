@@ -76,7 +76,8 @@ def _rounds(x: torch.Tensor, cells: Cells, plan: list[bool], generator: torch.Ge
     members = [(codes == k).nonzero()[:, 0] for k in range(cells.n_classes)]
     known = codes >= 0
     for sampled in plan:
-        m, C = x[known].mean(0), torch.cov(x[known].T, correction=0)
+        m = x[known].mean(0)
+        C = (x[known] - m).mT @ (x[known] - m) / known.sum()
         rotation = random_rotation(x.shape[1], generator)
         z = (x - m) @ gaussian.power(C, -0.5) @ rotation
         back = rotation.mT @ gaussian.power(C, 0.5)

@@ -1,0 +1,218 @@
+"""DMF: two towers, one reads whom a user's row of interactions names, the other an item's column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch.nn import functional
+
+from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
+from recveil.device import resolve
+from recveil.errors import UsageError, unknown_name
+from recveil.models.lfm import check_sampling, hardest
+from recveil.models.lightgcn import Matrix, spread
+from recveil.models.loop import History, Schedule, all_users, train
+from recveil.models.publish import dot_scores
+from recveil.models.sampling import from_histories, positives, weighted_pairs
+from recveil.models.sequences import fresh, pack, table, unpack, weights
+from recveil.random import torch_generator
+
+__all__ = ["DMF"]
+
+_SIMILARITIES = ("cosine", "dot")
+
+
+@dataclass
+class DMF:
+    """Deep matrix factorization (Xue et al., IJCAI 2017): vectors are computed from interactions, not looked up.
+
+    Released is what the towers give. Rows and columns are scaled to length 1 and every tower has one hidden layer of
+    `hidden_size`; with `similarity="cosine"` the vectors are scaled to length 1 too.
+
+    Departs: interactions are 0 or 1, not ratings. While a touched pair is learned it is left out of its own row and
+    column (and of the row its negatives are compared with), for otherwise the towers learn to read the answer off. Each
+    of the `n_negatives` is the highest scored of `candidates` uniform draws (1 is plain sampling). With `recency`, a
+    user's newest pair weighs exp(recency) times as much as the oldest, in the row and in the loss.
+    """
+
+    embedding_size: int = 32
+    hidden_size: int = 128
+    epochs: int = 20
+    learning_rate: float = 0.003
+    batch_size: int = 8192
+    reg: float = 0.0
+    n_negatives: int = 4
+    candidates: int = 1
+    similarity: str = "dot"
+    recency: float = 0.0
+    patience: int = 5
+    device: str | None = None
+
+    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
+    history_: History = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_sampling(self.n_negatives, self.candidates)
+        if self.similarity not in _SIMILARITIES:
+            raise unknown_name("similarity of DMF", self.similarity, _SIMILARITIES)
+        if self.hidden_size < 1:
+            raise UsageError(f"hidden_size is {self.hidden_size}. It must be at least 1.")
+
+    def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
+        """Learn from the training part, stopping on the validation items."""
+        device = resolve(self.device)
+        generator = torch_generator(rng, device)
+        network = _Towers(self, split.train, generator)
+        schedule = Schedule(self.epochs, self.learning_rate, self.patience)
+        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training DMF")
+        network.train(False)  # forgets what was worked out before the best pass came back
+        self.user_vectors_ = all_users(network, penalty)
+        with torch.no_grad():
+            self.item_vectors_ = network.item_rows().cpu().numpy()
+        self.weights_ = weights(network.user_tower)
+        return self
+
+    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
+        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+
+    def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
+        """Vectors for users outside training: the tower on their rows, exactly as for the users of training.
+
+        Histories are in order of time, oldest first (it matters with `recency` alone). What an in-training
+        defense does at its end is not repeated.
+        """
+        device = resolve(self.device)
+        data = from_histories(histories, len(self.item_vectors_))
+        tower = _Tower(self, data.n_items, torch.Generator(device=device))
+        tower.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
+        with torch.no_grad():
+            rows = Matrix(_unit_rows(_counted(data, self.recency)), device)
+            return np.asarray(tower.finish(spread(rows, tower.first)).cpu().numpy())
+
+    def arrays_(self) -> dict[str, NDArray[Any]]:
+        """What `save` keeps."""
+        return pack(self)
+
+    def restore_(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """What `load` gives back."""
+        unpack(self, arrays)
+
+
+class _Tower(torch.nn.Module):
+    """A row of interactions in, a vector out; the first layer is summed elsewhere, over what was touched alone."""
+
+    def __init__(self, options: DMF, width: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.unit = options.similarity == "cosine"
+        self.first = table(width, options.hidden_size, 1.0, generator)
+        self.shift = torch.nn.Parameter(torch.zeros(options.hidden_size, device=generator.device))
+        self.second = fresh(torch.nn.Linear, options.hidden_size, options.embedding_size, generator=generator)
+
+    def finish(self, summed: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.second(functional.relu(summed + self.shift))
+        return functional.normalize(out, dim=1) if self.unit else out
+
+
+class _Towers(torch.nn.Module):
+    """Both towers, and what they read."""
+
+    def __init__(self, options: DMF, data: Dataset, generator: torch.Generator) -> None:
+        super().__init__()
+        device = generator.device
+        self.options, self.n_users = options, data.n_users
+        self.pairs = positives(data, device, recency=options.recency)
+        counted = _counted(data, options.recency)
+        rows, columns = _unit_rows(counted), _unit_rows(sparse.csr_array(counted.T))
+        self.rows, self.columns = Matrix(rows, device), Matrix(columns, device)
+        user, item = counted.nonzero()
+        self.keys = torch.as_tensor(user.astype(np.int64) * data.n_items + item, device=device)
+        # (pairs, 2): the share of each pair in the row of its user and in the column of its item
+        share = np.stack([rows.data, sparse.csr_array(columns.T).data], axis=1)
+        self.share = torch.as_tensor(share, device=device)
+        self.user_tower = _Tower(options, data.n_items, generator)
+        self.item_tower = _Tower(options, data.n_users, generator)
+        self.offset = torch.nn.Parameter(torch.zeros((), device=device))
+        self.sharpness = torch.nn.Parameter(
+            torch.tensor(10.0 if options.similarity == "cosine" else 1.0, device=device)
+        )
+        self.kept: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def train(self, mode: bool = True) -> Self:
+        self.kept = None
+        return super().train(mode)
+
+    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        o = self.options
+        users, liked, drawn = self.pairs.epoch(o.batch_size, o.n_negatives * o.candidates, generator)
+        place = torch.searchsorted(self.keys, users * self.pairs.n_items + liked)
+        return users, liked, drawn, self.share[place]
+
+    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        users, liked, drawn, share = batch
+        by_user, by_item = self._summed()
+        user = self.user_tower.finish(_without(by_user, users, self.user_tower.first, liked, share[:, 0]))
+        like = self.item_tower.finish(_without(by_item, liked, self.item_tower.first, users, share[:, 1]))
+        items = self.item_tower.finish(by_item)
+
+        def against(others: torch.Tensor) -> torch.Tensor:
+            rows = items.index_select(0, others.reshape(-1)).view(*others.shape, -1)
+            return torch.bmm(rows, user[:, :, None]).squeeze(2)
+
+        others = hardest(against, drawn, self.options.n_negatives)
+        score = torch.cat([(user * like).sum(1, keepdim=True), against(others)], 1)
+        truth = torch.zeros_like(score)
+        truth[:, 0] = 1.0
+        miss = functional.binary_cross_entropy_with_logits(self.sharpness * score + self.offset, truth)
+        return miss + self.options.reg * (user.square().sum() + like.square().sum()) / len(users)
+
+    def _summed(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return spread(self.rows, self.user_tower.first), spread(self.columns, self.item_tower.first)
+
+    def _vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """All users and all items; worked out once while nothing is learned."""
+        if self.kept is not None:
+            return self.kept
+        by_user, by_item = self._summed()
+        vectors = self.user_tower.finish(by_user), self.item_tower.finish(by_item)
+        if not self.training and not torch.is_grad_enabled():
+            self.kept = vectors
+        return vectors
+
+    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+        return self._vectors()[0].index_select(0, users)
+
+    def item_rows(self) -> torch.Tensor:
+        return self._vectors()[1]
+
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows @ self.item_rows().T
+
+
+def _counted(data: Dataset, recency: float) -> sparse.csr_array:
+    user, item, weight = weighted_pairs(data, recency)
+    return sparse.csr_array((weight.astype(np.float32), (user, item)), shape=(data.n_users, data.n_items))
+
+
+def _unit_rows(counted: sparse.csr_array) -> sparse.csr_array:
+    length = np.sqrt(np.asarray(counted.multiply(counted).sum(1)))
+    scaled = counted.copy()
+    scaled.data = (counted.data / np.repeat(np.maximum(length, 1e-12), np.diff(counted.indptr))).astype(np.float32)
+    return scaled
+
+
+def _without(
+    summed: torch.Tensor, rows: torch.Tensor, first: torch.Tensor, columns: torch.Tensor, share: torch.Tensor
+) -> torch.Tensor:
+    """The summed rows as if one entry each had never been there, and the rest scaled to length 1 again."""
+    left = 1.0 - share.square()
+    scale = torch.where(left > 1e-6, left.clamp(min=1e-6).rsqrt(), 0.0)[:, None]
+    return (summed.index_select(0, rows) - share[:, None] * first.index_select(0, columns)) * scale

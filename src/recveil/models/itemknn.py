@@ -1,0 +1,118 @@
+"""ItemKNN: an item is scored by how alike it is to what the user touched. Nothing is learned of users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
+from recveil.errors import UsageError
+from recveil.metrics.ranking import seen_items
+from recveil.models.sampling import from_histories
+from recveil.progress import track
+
+__all__ = ["ItemKNN"]
+
+_BLOCK = 2**24  # similarities held at a time
+
+
+@dataclass
+class ItemKNN:
+    """Item-item cosine (Sarwar et al., WWW 2001), the "ItemBase" of DL-MIA (KDD 2022).
+
+    The score of an item is the sum of its similarities to what the user touched, over the `neighbors` items it is most
+    like; two items are as alike as the users they share over the geometric mean of the users they have.
+
+    It has no vectors: `user_vectors_` and `item_vectors_` have no columns, and what a platform releases of it are its
+    lists. What serving needs of a user is the history, (n_users, n_items) numbers of 0 and 1: `score` takes such rows
+    in the place of vectors, and `fold_in` gives them.
+    """
+
+    neighbors: int = 20
+    device: str | None = None
+
+    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    like_: FloatArray = field(init=False, repr=False, compare=False)
+    neighbor_: IntArray = field(init=False, repr=False, compare=False)
+    seen_start_: IntArray = field(init=False, repr=False, compare=False)
+    seen_item_: IntArray = field(init=False, repr=False, compare=False)
+
+    def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
+        """Count who touched what together in the training part; nothing is drawn at random."""
+        if penalty is not None:
+            raise UsageError(
+                "ItemKNN learns no user vectors and takes no in-training defense. "
+                "Defend its data or its lists, or train 'bprmf'."
+            )
+        if self.neighbors < 1:
+            raise UsageError(f"neighbors is {self.neighbors}. An item needs at least one.")
+        seen = seen_items(split.train)
+        n_users, n_items = seen.shape
+        self.user_vectors_ = np.zeros((n_users, 0), dtype=np.float32)
+        self.item_vectors_ = np.zeros((n_items, 0), dtype=np.float32)
+        self.seen_start_, self.seen_item_ = seen.indptr.astype(np.int64), seen.indices.astype(np.int64)
+        self.neighbor_, self.like_ = _nearest(seen, self.neighbors)
+        return self
+
+    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
+        """A score for every item, from the users' own histories or from the rows (0 or 1 per item) given for them.
+
+        Rows without columns, as in `user_vectors_`, stand for the own histories.
+        """
+        users = np.asarray(users, dtype=np.int64)
+        n_items = len(self.item_vectors_)
+        if user_vectors is None or user_vectors.shape == (len(users), 0):
+            rows = self._histories()[users]
+        elif user_vectors.shape == (len(users), n_items):
+            rows = sparse.csr_array(np.asarray(user_vectors, dtype=np.float32))
+        else:
+            raise UsageError(
+                f"user_vectors has shape {user_vectors.shape}; for {len(users)} users of this model it must be "
+                f"{(len(users), n_items)}, a history as 0 or 1 per item, or {(len(users), 0)} for their own."
+            )
+        return np.asarray((rows @ self._weights()).toarray(), dtype=np.float32)
+
+    def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
+        """The rows that `score` takes for users outside training: their histories as 0 or 1 per item, exactly."""
+        data: Dataset = from_histories(histories, len(self.item_vectors_))
+        return np.asarray((seen_items(data) > 0).toarray(), dtype=np.float32)
+
+    def _histories(self) -> sparse.csr_array:
+        ones = np.ones(len(self.seen_item_), dtype=np.float32)
+        shape = (len(self.user_vectors_), len(self.item_vectors_))
+        return sparse.csr_array((ones, self.seen_item_, self.seen_start_), shape=shape)
+
+    def _weights(self) -> sparse.csr_array:
+        """Touched item by scored item."""
+        n_items, k = self.neighbor_.shape
+        start = np.arange(n_items + 1) * k
+        to_scored = sparse.csr_array((self.like_.ravel(), self.neighbor_.ravel(), start), shape=(n_items, n_items))
+        return sparse.csr_array(to_scored.T)
+
+
+def _nearest(seen: sparse.csr_array, neighbors: int) -> tuple[IntArray, FloatArray]:
+    """The items most like each item, nearest first, and how alike they are; a block of items at a time."""
+    n_items = seen.shape[1]
+    count = np.asarray((seen > 0).sum(0), dtype=np.float64)
+    scale = 1.0 / np.sqrt(np.maximum(count, 1.0))
+    unit = sparse.csr_array(seen > 0).astype(np.float64).multiply(scale[None, :])
+    by_user, by_item = sparse.csr_array(unit), sparse.csr_array(unit.T)
+    k = min(neighbors, max(n_items - 1, 1))
+    nearest, like = np.zeros((n_items, k), dtype=np.int64), np.zeros((n_items, k), dtype=np.float32)
+    size = max(1, _BLOCK // max(n_items, 1))
+    starts = range(0, n_items, size)
+    for at in track(starts, "comparing items", len(starts)):
+        some = np.arange(at, min(at + size, n_items))
+        cosine = (by_item[some] @ by_user).toarray()
+        cosine[np.arange(len(some)), some] = -1.0
+        # A stable sort of the whole row: which of equally near items get in is then always the same.
+        order = torch.sort(torch.as_tensor(cosine), dim=1, descending=True, stable=True)
+        nearest[some] = order.indices[:, :k].numpy()
+        like[some] = order.values[:, :k].clamp(min=0.0).numpy()
+    return nearest, like

@@ -1,0 +1,273 @@
+"""LightGCN: vectors that flow along the edges between users and items, and are averaged over how far they flowed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch.nn import functional
+
+from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
+from recveil.device import resolve
+from recveil.errors import UsageError
+from recveil.models.lfm import check_sampling, hardest
+from recveil.models.loop import History, Schedule, all_users, train
+from recveil.models.publish import dot_scores
+from recveil.models.sampling import Positives, from_histories, positives, weighted_pairs
+from recveil.models.sequences import table
+from recveil.random import torch_generator
+
+__all__ = ["LightGCN", "Matrix", "spread"]
+
+
+@dataclass
+class LightGCN:
+    """Graph convolution without weights or bends (He et al., SIGIR 2020), with the pairwise loss of BPR.
+
+    Each vector is the mean of its own row of a table and of what reaches it over 1, 2, ... `layers` edges, an edge
+    between user u and item i weighing 1/sqrt(degree of u * degree of i). Released are these means, not the table: they
+    are what is ranked with.
+
+    Departs: of `candidates` uniform negatives the highest scored is used (`candidates=1` is the paper), and batches are
+    large, for every step sends the whole table through the whole graph. With `recency`, a user's newest pair weighs
+    exp(recency) times as much as the oldest, as an edge and in the loss.
+    """
+
+    embedding_size: int = 32
+    layers: int = 3
+    epochs: int = 200
+    learning_rate: float = 0.01
+    batch_size: int = 2**15
+    reg: float = 1e-4
+    candidates: int = 4
+    recency: float = 0.0
+    patience: int = 20
+    device: str | None = None
+
+    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    item_layers_: FloatArray = field(init=False, repr=False, compare=False)
+    item_degrees_: FloatArray = field(init=False, repr=False, compare=False)
+    passes_: int = field(init=False, repr=False, compare=False)
+    history_: History = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_sampling(1, self.candidates)
+        if self.layers < 0:
+            raise UsageError(f"layers is {self.layers}. It must be 0 (no graph) or more.")
+
+    def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
+        """Learn from the training part, stopping on the validation items."""
+        device = resolve(self.device)
+        generator = torch_generator(rng, device)
+        edges = _edges(split.train, self.recency)
+        self.item_degrees_ = np.asarray(edges.sum(0), dtype=np.float32)
+        graph = Matrix(_normalized(edges, self.item_degrees_), device)
+        network = _Graph(self, positives(split.train, device, recency=self.recency), graph, generator)
+        schedule = Schedule(self.epochs, self.learning_rate, self.patience)
+        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training LightGCN")
+        network.train(False)  # forgets what was worked out before the best pass came back
+        self.passes_ = self.history_.best + 1
+        self.user_vectors_ = all_users(network, penalty)
+        with torch.no_grad():
+            self.item_vectors_ = network.item_rows().cpu().numpy()
+            self.item_layers_ = torch.stack(network.item_layers()).cpu().numpy()
+        return self
+
+    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
+        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+
+    def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
+        """Vectors for users outside training: what the items send them, and a row of their own learned as in training.
+
+        An approximation: the items keep the vectors and degrees they had, so new users neither change
+        them nor reach each other, and a user of training folded in comes out near the old place, not on it.
+        Histories are in order of time, oldest first (it matters with `recency` alone).
+        """
+        device = resolve(self.device)
+        generator = torch_generator(rng, device)
+        data = from_histories(histories, len(self.item_vectors_))
+        graph = Matrix(_normalized(_edges(data, self.recency), self.item_degrees_), device)
+        layers = torch.as_tensor(self.item_layers_, device=device)
+        received = spread(graph, layers[:-1].sum(0)) if self.layers else torch.zeros((), device=device)
+        pairs = positives(data, device, recency=self.recency)
+        network = _Newcomers(self, pairs, received, torch.as_tensor(self.item_vectors_, device=device), generator)
+        schedule = Schedule(self.epochs, self.learning_rate, passes=self.passes_)
+        train(network, None, schedule, generator=generator, label="folding in")
+        return all_users(network)
+
+
+class Matrix:
+    """A fixed sparse matrix on the device, ready to be multiplied from both sides.
+
+    CUDA has a fast product for it; on the CPU summing bags of rows is several times faster than torch's own product.
+    """
+
+    def __init__(self, values: sparse.csr_array, device: torch.device) -> None:
+        self.shape: tuple[int, int] = values.shape
+        self.sides = tuple(_side(sparse.csr_array(part), device) for part in (values, values.T))
+
+    def times(self, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
+        """The matrix (or, turned, its transpose) times x."""
+        side = self.sides[int(turned)]
+        if isinstance(side, torch.Tensor):
+            return side @ x
+        index, start, weight = side
+        return functional.embedding_bag(index, x, start, mode="sum", per_sample_weights=weight)
+
+
+def _side(values: sparse.csr_array, device: torch.device) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    start = torch.as_tensor(values.indptr.astype(np.int64), device=device)
+    index = torch.as_tensor(values.indices.astype(np.int64), device=device)
+    weight = torch.as_tensor(values.data.astype(np.float32), device=device)
+    if device.type == "cpu":
+        return index, start[:-1], weight
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls this layout a beta on every first use
+        return torch.sparse_csr_tensor(start, index, weight, size=values.shape, check_invariants=True)
+
+
+class _Spread(torch.autograd.Function):
+    """Multiplication by a fixed matrix: its gradient is multiplication by the transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> torch.Tensor:
+        x, matrix, turned = given
+        ctx.matrix, ctx.turned = matrix, turned
+        result: torch.Tensor = matrix.times(x, turned=turned)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return ctx.matrix.times(outer[0].contiguous(), turned=not ctx.turned), None, None
+
+
+def spread(matrix: Matrix, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
+    """The matrix (or, turned, its transpose) times x, differentiable in x."""
+    result: torch.Tensor = _Spread.apply(x, matrix, turned)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _edges(data: Dataset, recency: float) -> sparse.csr_array:
+    user, item, weight = weighted_pairs(data, recency)
+    return sparse.csr_array((weight.astype(np.float32), (user, item)), shape=(data.n_users, data.n_items))
+
+
+def _normalized(edges: sparse.csr_array, item_degrees: FloatArray) -> sparse.csr_array:
+    """Each edge over the square root of both its ends' degrees; items may have edges that are not shown here."""
+    left = 1.0 / np.sqrt(np.maximum(np.asarray(edges.sum(1)), 1e-9))
+    right = 1.0 / np.sqrt(np.maximum(item_degrees, 1.0))
+    return sparse.csr_array(edges.multiply(left[:, None]).multiply(right[None, :]))
+
+
+def _pairwise(
+    user: torch.Tensor, items: torch.Tensor, liked: torch.Tensor, drawn: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The loss of BPR against the highest scored draw, and which one that is."""
+
+    def score(draws: torch.Tensor) -> torch.Tensor:
+        rows = items.index_select(0, draws.reshape(-1)).view(*draws.shape, -1)
+        return torch.bmm(rows, user[:, :, None]).squeeze(2)
+
+    others = hardest(score, drawn, 1)[:, 0]
+    step = items.index_select(0, liked) - items.index_select(0, others)
+    return functional.softplus(-(user * step).sum(1)).mean(), others
+
+
+class _Graph(torch.nn.Module):
+    """Two tables and the graph between them."""
+
+    def __init__(self, options: LightGCN, pairs: Positives, graph: Matrix, generator: torch.Generator) -> None:
+        super().__init__()
+        self.options, self.pairs, self.graph, self.n_users = options, pairs, graph, pairs.n_users
+        self.user = table(pairs.n_users, options.embedding_size, 0.1, generator)
+        self.item = table(pairs.n_items, options.embedding_size, 0.1, generator)
+        self.kept: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def train(self, mode: bool = True) -> Self:
+        self.kept = None
+        return super().train(mode)
+
+    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        return self.pairs.epoch(self.options.batch_size, self.options.candidates, generator)
+
+    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        users, liked, drawn = batch
+        all_users, all_items = self.flow()
+        order, others = _pairwise(all_users.index_select(0, users), all_items, liked, drawn)
+        # The paper shrinks the rows of the table, not what flowed.
+        size = self.user.index_select(0, users).square().sum()
+        size = size + self.item.index_select(0, torch.cat([liked, others])).square().sum()
+        return order + self.options.reg * size / len(users)
+
+    def flow(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The mean over the layers, of users and of items; worked out once while nothing is learned."""
+        if self.kept is not None:
+            return self.kept
+        users, items = self._layers()
+        means = torch.stack(users).mean(0), torch.stack(items).mean(0)
+        if not self.training and not torch.is_grad_enabled():
+            self.kept = means
+        return means
+
+    def item_layers(self) -> list[torch.Tensor]:
+        return self._layers()[1]
+
+    def _layers(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        users: list[torch.Tensor] = [self.user]
+        items: list[torch.Tensor] = [self.item]
+        for _ in range(self.options.layers):
+            forth, back = spread(self.graph, items[-1]), spread(self.graph, users[-1], turned=True)
+            users.append(forth)
+            items.append(back)
+        return users, items
+
+    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+        return self.flow()[0].index_select(0, users)
+
+    def item_rows(self) -> torch.Tensor:
+        return self.flow()[1]
+
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows @ self.item_rows().T
+
+
+class _Newcomers(torch.nn.Module):
+    """Rows of users outside training; all else is fixed."""
+
+    def __init__(
+        self,
+        options: LightGCN,
+        pairs: Positives,
+        received: torch.Tensor,
+        items: torch.Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.options, self.pairs, self.n_users = options, pairs, pairs.n_users
+        self.received, self.items = received, items
+        self.user = table(pairs.n_users, options.embedding_size, 0.1, generator)
+
+    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        return self.pairs.epoch(self.options.batch_size, self.options.candidates, generator)
+
+    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        users, liked, drawn = batch
+        order, _ = _pairwise(self.user_rows(users), self.items, liked, drawn)
+        size = self.user.index_select(0, users).square().sum()
+        return order + self.options.reg * size / len(users)
+
+    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+        return ((self.user + self.received) / (self.options.layers + 1)).index_select(0, users)
+
+    def item_rows(self) -> torch.Tensor:
+        return self.items
+
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows @ self.items.T

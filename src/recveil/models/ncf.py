@@ -1,0 +1,200 @@
+"""NCF: a product of two vectors and a small network on two more, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from recveil.core import FloatArray, IntArray, Penalty, Split
+from recveil.device import resolve
+from recveil.errors import UsageError
+from recveil.models.lfm import check_sampling, hardest
+from recveil.models.loop import History, Schedule, all_users, train
+from recveil.models.sampling import Positives, from_histories, positives
+from recveil.models.sequences import fresh, pack, table, unpack, weights
+from recveil.random import torch_generator
+
+__all__ = ["NCF"]
+
+_BLOCK = {"cpu": 2**22, "cuda": 2**28}  # hidden numbers held at a time while everything is scored
+
+
+@dataclass
+class NCF:
+    """Neural collaborative filtering, NeuMF (He et al., WWW 2017): GMF and MLP side by side, BCE with negatives.
+
+    A user has two vectors of `embedding_size`, one for the product and one for the network, and both are released, one
+    after the other: to serve takes both. `layers` are the widths of the hidden layers. The first hidden layer is a part
+    of the user plus a part of the item, so ranking a whole catalog costs no more than the layers after it.
+
+    Departs: both halves are learned together from the start, without pre-training; Adam on large batches. Each of the
+    `n_negatives` is the highest scored of `candidates` uniform draws (1 is plain sampling). With `recency`, a user's
+    newest pair is drawn exp(recency) times as often as the oldest.
+    """
+
+    embedding_size: int = 32
+    layers: Sequence[int] = (32, 16)
+    epochs: int = 20
+    learning_rate: float = 0.005
+    batch_size: int = 8192
+    reg: float = 1e-3
+    n_negatives: int = 4
+    candidates: int = 1
+    recency: float = 0.0
+    patience: int = 5
+    device: str | None = None
+
+    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
+    passes_: int = field(init=False, repr=False, compare=False)
+    history_: History = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_sampling(self.n_negatives, self.candidates)
+        self.layers = tuple(self.layers)
+        if not self.layers or min(self.layers) < 1:
+            raise UsageError(f"layers is {self.layers}. Name the width of each hidden layer, as in (32, 16).")
+
+    def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
+        """Learn from the training part, stopping on the validation items."""
+        device = resolve(self.device)
+        generator = torch_generator(rng, device)
+        network = _NeuMF(self, positives(split.train, device, recency=self.recency), generator)
+        schedule = Schedule(self.epochs, self.learning_rate, self.patience)
+        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training NCF")
+        self.passes_ = self.history_.best + 1
+        self.user_vectors_ = all_users(network, penalty)
+        self.item_vectors_ = network.item.detach().cpu().numpy()
+        self.weights_ = weights(network.head)
+        return self
+
+    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
+        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        rows = self.user_vectors_[users] if user_vectors is None else np.asarray(user_vectors, dtype=np.float32)
+        if rows.shape != (len(users), 2 * self.embedding_size):
+            raise UsageError(
+                f"user_vectors has shape {rows.shape}; for {len(users)} users of this model it must be "
+                f"{(len(users), 2 * self.embedding_size)}: the vectors of GMF, then those of the MLP."
+            )
+        device = resolve(self.device)
+        head = self._head(torch.Generator(device=device))
+        with torch.no_grad():
+            items = torch.as_tensor(self.item_vectors_, device=device)
+            return np.asarray(head.every(torch.as_tensor(rows, device=device), items).cpu().numpy())
+
+    def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
+        """Vectors for users outside training: the same loss, for as many passes, with items and network held still.
+
+        Histories are in order of time, oldest first (it matters with `recency` alone).
+        """
+        device = resolve(self.device)
+        generator = torch_generator(rng, device)
+        data = from_histories(histories, len(self.item_vectors_))
+        network = _NeuMF(self, positives(data, device, recency=self.recency), generator)
+        network.item.data.copy_(torch.as_tensor(self.item_vectors_))
+        network.head = self._head(generator)
+        network.requires_grad_(False)
+        network.user.requires_grad_(True)
+        schedule = Schedule(self.epochs, self.learning_rate, passes=self.passes_)
+        train(network, None, schedule, generator=generator, label="folding in")
+        return all_users(network)
+
+    def _head(self, generator: torch.Generator) -> _Head:
+        head = _Head(self, generator)
+        head.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
+        return head
+
+    def arrays_(self) -> dict[str, NDArray[Any]]:
+        """What `save` keeps."""
+        return pack(self)
+
+    def restore_(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """What `load` gives back."""
+        unpack(self, arrays)
+
+
+class _Head(torch.nn.Module):
+    """From rows of users and items, each two vectors long, to scores."""
+
+    def __init__(self, options: NCF, generator: torch.Generator) -> None:
+        super().__init__()
+        d, widths = options.embedding_size, tuple(options.layers)
+        self.product = torch.nn.Parameter(torch.ones(d, device=generator.device))
+        self.of_user = fresh(torch.nn.Linear, d, widths[0], generator=generator)
+        self.of_item = fresh(torch.nn.Linear, d, widths[0], generator=generator, bias=False)
+        deeper = zip(widths, widths[1:], strict=False)
+        self.deeper = torch.nn.ModuleList([fresh(torch.nn.Linear, m, n, generator=generator) for m, n in deeper])
+        self.last = fresh(torch.nn.Linear, widths[-1], 1, generator=generator)
+
+    def pairs(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+        """Each user, (n, 2d), with each of its own items, (n, m, 2d): (n, m)."""
+        d = len(self.product)
+        product = torch.bmm(items[:, :, :d], (user[:, :d] * self.product)[:, :, None]).squeeze(2)
+        return product + self._above(self.of_user(user[:, d:])[:, None] + self.of_item(items[:, :, d:]))
+
+    def every(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+        """Each user, (n, 2d), with every item, (m, 2d): (n, m), a block of users at a time."""
+        d = len(self.product)
+        of_user, of_item = self.of_user(user[:, d:]), self.of_item(items[:, d:])
+        scores = (user[:, :d] * self.product) @ items[:, :d].T
+        size = max(1, _BLOCK.get(user.device.type, 2**22) // max(1, of_item.numel()))
+        blocks = torch.split(of_user, size)
+        return scores + torch.cat([self._above(block[:, None] + of_item) for block in blocks]) if blocks else scores
+
+    def _above(self, hidden: torch.Tensor) -> torch.Tensor:
+        x = functional.relu(hidden)
+        for layer in self.deeper:
+            x = functional.relu(layer(x))
+        out: torch.Tensor = self.last(x)
+        return out.squeeze(-1)
+
+
+class _NeuMF(torch.nn.Module):
+    """Two tables, each row a vector for the product and one for the network, and the head on top."""
+
+    def __init__(self, options: NCF, pairs: Positives, generator: torch.Generator) -> None:
+        super().__init__()
+        self.options, self.pairs, self.n_users = options, pairs, pairs.n_users
+        self.user = _both(pairs.n_users, options.embedding_size, generator)
+        self.item = _both(pairs.n_items, options.embedding_size, generator)
+        self.head = _Head(options, generator)
+
+    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        o = self.options
+        return self.pairs.epoch(o.batch_size, o.n_negatives * o.candidates, generator)
+
+    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        users, liked, drawn = batch
+        user = self.user.index_select(0, users)
+        others = hardest(lambda some: self.head.pairs(user, self._rows(some)), drawn, self.options.n_negatives)
+        items = self._rows(torch.cat([liked[:, None], others], 1))
+        score = self.head.pairs(user, items)
+        truth = torch.zeros_like(score)
+        truth[:, 0] = 1.0
+        miss = functional.binary_cross_entropy_with_logits(score, truth)
+        size = user.square().sum() + items.square().sum()
+        return miss + self.options.reg * size / len(users)
+
+    def _rows(self, items: torch.Tensor) -> torch.Tensor:
+        return self.item.index_select(0, items.reshape(-1)).view(*items.shape, -1)
+
+    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+        return self.user.index_select(0, users)
+
+    def item_rows(self) -> torch.Tensor:
+        return self.item
+
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.head.every(rows, self.item)
+
+
+def _both(n: int, d: int, generator: torch.Generator) -> torch.nn.Parameter:
+    """Short vectors for the product, longer ones for the network, which otherwise begins without an opinion."""
+    return torch.nn.Parameter(torch.cat([table(n, d, 0.1, generator), table(n, d, 1.0, generator)], 1).detach())

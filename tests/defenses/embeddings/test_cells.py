@@ -1,0 +1,75 @@
+"""How several attributes become classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recveil.defenses.embeddings.cells import CYCLES, cells_of, check_table
+from recveil.errors import DataError, UsageError
+
+TABLE = np.zeros((4, 2), dtype=np.float32)
+
+
+def partition(codes: np.ndarray) -> set[frozenset[int]]:
+    return {frozenset(np.flatnonzero(codes == k).tolist()) for k in np.unique(codes[codes >= 0])}
+
+
+def test_one_attribute_is_one_pass_however_small_its_classes() -> None:
+    for codes in (np.array([3, 0, 3, -1, 7]), np.array([[3], [0], [3], [-1], [7]])):
+        (only,) = cells_of(codes, minimum=100)
+        assert only.codes.tolist() == [1, 0, 1, -1, 2]
+        assert only.n_classes == 3
+
+
+def test_large_joint_cells_are_one_pass() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.permutation(np.repeat(np.stack([np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)], axis=1), 10, axis=0))
+    (joint,) = cells_of(codes, minimum=10)
+    assert joint.n_classes == 6
+    assert partition(joint.codes) == partition(codes[:, 0] * 3 + codes[:, 1])
+
+
+def test_small_joint_cells_are_rounds_over_the_attributes() -> None:
+    codes = np.stack([np.arange(40) % 2, np.arange(40) % 5], axis=1)
+    passes = cells_of(codes, minimum=5)
+    assert len(passes) == 2 * CYCLES
+    for number, cells in enumerate(passes):
+        assert partition(cells.codes) == partition(codes[:, number % 2])
+    assert len(cells_of(codes, minimum=4)) == 1
+
+
+def test_who_disclosed_one_attribute_only_is_not_left_out() -> None:
+    """Outside all cells the known attribute of such a user would stay as visible as it was."""
+    codes = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1], [0, -1], [1, -1], [-1, -1]], 8, axis=0)
+    (joint,) = cells_of(codes, minimum=8)
+    assert joint.n_classes == 6
+    np.testing.assert_array_equal(joint.codes == -1, (codes == -1).all(1))
+    by_turns = cells_of(codes, minimum=9)
+    np.testing.assert_array_equal(by_turns[0].codes, codes[:, 0])
+    np.testing.assert_array_equal(by_turns[1].codes, codes[:, 1])
+
+
+def test_where_nobody_is_known_there_is_nothing_to_do() -> None:
+    assert all(cells.n_classes == 0 for cells in cells_of(np.full((5, 2), -1), minimum=1))
+    assert cells_of(np.full(5, -1), minimum=1)[0].codes.tolist() == [-1] * 5
+
+
+@pytest.mark.parametrize(
+    ("x", "codes", "strength", "kind", "message"),
+    [
+        (np.zeros(3), np.zeros(3), 1.0, DataError, "at least one row"),
+        (np.zeros((0, 3)), np.zeros(0), 1.0, DataError, "at least one row"),
+        (TABLE, np.zeros(5), 1.0, DataError, "4 user vectors but codes for 5 users"),
+        (np.where(np.eye(4) > 0, np.nan, 1), np.zeros(4), 1.0, DataError, "NaN or infinite"),
+        (np.where(np.eye(4) > 0, np.inf, 1), np.zeros(4), 1.0, DataError, "NaN or infinite"),
+        (TABLE, np.zeros(4), 1.5, UsageError, "between 0 .* and 1 .*; got 1.5"),
+        (TABLE, np.zeros(4), -0.1, UsageError, "got -0.1"),
+        (TABLE, np.zeros(4), float("nan"), UsageError, "got nan"),
+    ],
+)
+def test_what_cannot_be_defended_is_refused(
+    x: np.ndarray, codes: np.ndarray, strength: float, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        check_table(x, codes, strength)

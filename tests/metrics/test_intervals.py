@@ -1,0 +1,82 @@
+"""The corrected resampled t: its formula, its coverage where folds are correlated, and its p-values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from recveil.metrics.intervals import corrected_error, corrected_p, corrected_t
+
+SHARE = 0.25
+
+
+def correlated(runs: int, J: int, truth: float, rng: np.random.Generator) -> np.ndarray:
+    """Fold scores with the correlation n_test / (n_test + n_train) that Nadeau and Bengio assume."""
+    rho = SHARE / (1 + SHARE)
+    return (
+        truth
+        + 0.05 * (math.sqrt(rho) * rng.standard_normal((runs, 1)))
+        + 0.05 * math.sqrt(1 - rho) * rng.standard_normal((runs, J))
+    )
+
+
+def test_without_shared_training_users_it_is_the_textbook_t() -> None:
+    scores = np.random.default_rng(0).normal(0.6, 0.1, 12)
+    got = corrected_t(scores, 0.0, 99)
+    low, high = stats.t.interval(0.95, 11, scores.mean(), stats.sem(scores))
+    assert (got.value, got.low, got.high, got.n) == pytest.approx((scores.mean(), low, high, 99))
+    for two_sided, kind in ((True, "two-sided"), (False, "greater")):
+        wanted = stats.ttest_1samp(scores, 0.5, alternative=kind).pvalue
+        assert corrected_p(scores, 0.0, 0.5, two_sided=two_sided) == pytest.approx(wanted)
+
+
+def test_shared_training_users_widen_it_as_nadeau_and_bengio_say() -> None:
+    scores = np.array([0.5, 0.6, 0.7, 0.8, 0.9])
+    assert corrected_error(scores, SHARE) == pytest.approx(math.sqrt((1 / 5 + SHARE) * 0.025))
+
+
+@pytest.mark.parametrize("J", [5, 10, 25])
+def test_it_covers_where_folds_are_correlated_and_the_plain_t_does_not(J: int) -> None:
+    runs = correlated(1500, J, 0.6, np.random.default_rng(J))
+    inside = {
+        share: np.mean([e.low <= 0.6 <= e.high for e in (corrected_t(s, share, 1) for s in runs)])
+        for share in (SHARE, 0.0)
+    }
+    assert 0.93 < inside[SHARE] < 0.97
+    assert inside[0.0] < 0.9
+
+
+def test_p_values_are_uniform_without_an_effect_and_small_with_one() -> None:
+    rng = np.random.default_rng(0)
+    for two_sided in (True, False):
+        null = [corrected_p(s, SHARE, 0.5, two_sided=two_sided) for s in correlated(1500, 10, 0.5, rng)]
+        assert stats.kstest(null, "uniform").pvalue > 1e-3
+        effect = [corrected_p(s, SHARE, 0.5, two_sided=two_sided) for s in correlated(200, 10, 0.7, rng)]
+        assert np.mean(effect) < 0.01
+    below = [corrected_p(s, SHARE, 0.5, two_sided=False) for s in correlated(200, 10, 0.3, rng)]
+    assert np.mean(below) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("score", "two_sided", "p"), [(0.5, True, 1), (0.5, False, 1), (1 / 3, False, 1), (0.9, True, 0)]
+)
+def test_folds_that_are_all_alike_are_evidence_only_off_the_null(score: float, two_sided: bool, p: float) -> None:
+    assert corrected_p(np.full(10, score), SHARE, 0.5, two_sided=two_sided) == p
+
+
+@pytest.mark.parametrize("K", [3, 5, 6, 7, 11])
+def test_rounding_is_not_evidence(K: int) -> None:
+    """Ten times 1/K, summed and divided, need not be 1/K to the last digit."""
+    folds = np.array([np.nanmean(np.eye(K)[0]) for _ in range(10)])
+    assert corrected_p(folds, SHARE, 1 / K, two_sided=True) == 1
+    assert corrected_p(folds + 1e-17, SHARE, 1 / K, two_sided=False) == 1
+
+
+def test_one_fold_has_no_interval() -> None:
+    got = corrected_t(np.array([0.7]), SHARE, 5)
+    assert got.value == 0.7
+    assert math.isnan(got.low)
+    assert math.isnan(got.high)

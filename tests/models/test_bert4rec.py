@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from recveil.core import Dataset, IntArray
+from recveil.errors import UsageError
+from recveil.metrics.ranking import evaluate, ndcg, rank, seen_items
+from recveil.models.bert4rec import BERT4Rec, _Transformer
+from recveil.models.saving import load, save
+from recveil.models.sequences import Windows, histories_of
+from recveil.random import generator
+from recveil.testing.contracts_models import check_recommender
+from recveil.testing.worlds import checkerboard
+
+QUICK = {"hidden_size": 16, "epochs": 8, "learning_rate": 0.01, "max_length": 8, "copies": 2}
+
+
+def read(*parts: Dataset) -> list[IntArray]:
+    """Each user's history over these parts, oldest first."""
+    line = histories_of(*parts)
+    return [part.numpy() for part in line.item[:-1].split(line.size.tolist())]
+
+
+def network(**options: float) -> _Transformer:
+    seeded = torch.Generator().manual_seed(0)
+    net = _Transformer(BERT4Rec(**{**QUICK, **options}), histories_of(checkerboard().train), seeded)  # type: ignore[arg-type]
+    net.windows = Windows(net.line, net.options.max_length)
+    return net
+
+
+@pytest.fixture(scope="module")
+def model() -> BERT4Rec:
+    return BERT4Rec(**QUICK, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+
+
+def test_the_contract() -> None:
+    check_recommender(lambda: BERT4Rec(**QUICK, device="cpu"))  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
+def test_the_contract_on_cuda() -> None:
+    check_recommender(lambda: BERT4Rec(**QUICK, device="cuda"), same_bytes=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_the_next_item_is_known_not_only_the_group() -> None:
+    options = {"hidden_size": 64, "epochs": 30, "learning_rate": 0.002, "max_length": 12, "patience": 30}
+    model = BERT4Rec(**options, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    assert evaluate(model.score, checkerboard(), ks=(1,))["hr@1"].value > 0.9
+
+
+def test_the_released_state_has_read_the_validation_item_and_not_the_test_item(model: BERT4Rec) -> None:
+    board = checkerboard()
+    assert np.allclose(model.fold_in(read(board.train, board.valid)), model.user_vectors_, atol=1e-5)
+    assert not np.allclose(model.fold_in(read(board.train)), model.user_vectors_, atol=1e-2)
+    other = replace(board, test=replace(board.test, item=board.test.item[::-1].copy()))
+    again = BERT4Rec(**QUICK, device="cpu").fit(other, rng=generator(0, "t"))  # type: ignore[arg-type]
+    assert np.array_equal(model.user_vectors_, again.user_vectors_)
+
+
+def test_validation_is_judged_without_the_validation_item(model: BERT4Rec) -> None:
+    board = checkerboard()
+    rows = model.fold_in(read(board.train))
+    ranks = rank(lambda users: rows[users] @ model.item_vectors_.T, board.valid, seen_items(board.train))
+    assert ndcg(ranks, 10).mean() == pytest.approx(model.history_.valid[model.history_.best], abs=1e-3)
+
+
+@pytest.mark.parametrize("length", [4, 8, 15])
+def test_a_pass_takes_out_the_right_items(length: int) -> None:
+    net = network(max_length=length, mask=0.3, copies=40, batch_size=64)
+    shown, index, target = net.epoch(torch.Generator().manual_seed(0))
+    assert len(shown) * shown.shape[1] >= 41 * len(net.windows)
+    flat, real = shown.flatten(1), target >= 0
+    assert (flat.gather(1, index)[real] == net.missing).all()
+    assert real.sum() == (flat == net.missing).sum()
+    whole = flat.scatter(1, torch.where(real, index, index[:, :1]), torch.where(real, target, target[:, :1]))
+    whole = whole.view(-1, length)
+    assert (whole[:, -1] < net.nothing).all()  # padded on the left
+    group, turn = whole // 12, whole % 12
+    both = (whole[:, 1:] < net.nothing) & (whole[:, :-1] < net.nothing)
+    assert (((turn[:, 1:] - turn[:, :-1]) % 12 == 1) & (group[:, 1:] == group[:, :-1]))[both].all()
+    gone = shown.view(-1, length) == net.missing
+    assert gone.any(1).all()
+    share = gone.sum() / (whole < net.nothing).sum()
+    mostly = 0.3 if length > 4 else 0.36  # with few items to choose from, the last one steps in more often
+    assert share.item() == pytest.approx(mostly, abs=0.04)
+
+
+def test_only_the_last_item_is_missing_in_the_last_copy() -> None:
+    net = network()
+    read_, gone = net._draw(torch.Generator().manual_seed(0), 0.0)
+    assert gone[:, -1].all()
+    assert not gone[:, :-1].any()
+    assert (read_[:, -1] < net.nothing).all()
+
+
+def test_padding_is_not_heard() -> None:
+    net = network()
+    users = torch.tensor([0, 30])
+    train = checkerboard().train
+    assert train.time is not None
+    net.line = histories_of(train.take(train.time < 3))  # three items, so four places of the eight are padding
+    before = net.user_rows(users).detach()
+    noise = torch.randn(16, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        net.item[net.nothing] += noise
+        net.place[:4] += noise
+    assert torch.allclose(net.user_rows(users), before, atol=1e-5)
+    with torch.no_grad():
+        net.place[4] += noise
+    assert not torch.allclose(net.user_rows(users), before, atol=1e-3)
+
+
+def test_the_loss_is_the_cross_entropy_of_what_is_missing() -> None:
+    net = network(dropout=0.0)
+    shown, index, target = (part[0] for part in net.epoch(torch.Generator().manual_seed(0)))
+    states = net._finished(net._encoded(shown, 0.0)).flatten(0, 1)
+    likely = torch.log_softmax(net.scores(states), 1)
+    losses = [-likely[at, item].item() for at, item in zip(index.tolist(), target.tolist(), strict=True) if item >= 0]
+    assert net.loss(shown, index, target).item() == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+def test_a_loaded_model_folds_in_alike(model: BERT4Rec, tmp_path: Path) -> None:
+    save(model, tmp_path / "m", name="bert4rec")
+    back = load(tmp_path / "m", {"bert4rec": BERT4Rec})
+    history = [np.array([5, 6, 7]), np.array([], np.int64)]
+    assert np.array_equal(back.fold_in(history), model.fold_in(history))  # type: ignore[attr-defined]
+
+
+def test_no_global_generator_is_touched() -> None:
+    before = torch.get_rng_state()
+    quick = {**QUICK, "epochs": 1}
+    BERT4Rec(**quick, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"mask": 1.0}, "mask is 1.0"),
+        ({"heads": 3}, "hidden_size is 16 and heads is 3"),
+        ({"max_length": 1}, "max_length is 1.*at least 2"),
+    ],
+)
+def test_wrong_options_are_told(wrong: dict[str, float], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        BERT4Rec(**{**QUICK, **wrong}).fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+
+
+class Pull:
+    """A penalty that wants the first number of a user vector small."""
+
+    wants_items = False
+
+    def epoch(self, user_vectors: torch.Tensor) -> None:
+        pass
+
+    def __call__(
+        self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return 10.0 * user_vectors[:, 0].square().mean()  # the length is fixed by the last layer
+
+    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
+        return user_vectors
+
+
+def test_a_penalty_in_training_reaches_the_released_vectors(model: BERT4Rec) -> None:
+    pulled = BERT4Rec(**QUICK, device="cpu").fit(checkerboard(), penalty=Pull(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    assert np.abs(pulled.user_vectors_[:, 0]).mean() < 0.5 * np.abs(model.user_vectors_[:, 0]).mean()
