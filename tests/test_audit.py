@@ -188,6 +188,8 @@ def test_luck_that_varies_little_is_not_called_privacy() -> None:
     found = audit(x, secret, {"even": even})
     assert found.headline.advantage.high < 0.01
     assert found.verdict == "inconclusive"
+    assert f"With 40 users an advantage of {found.detectable:.2f} or more is surely seen" in found.sentence()
+    assert "With 12 users not even a full leak is surely seen" in audit(*labelled(12), panel("logistic")).sentence()
 
 
 def test_below_chance_even_when_relabelled_is_never_called_privacy() -> None:

@@ -136,10 +136,8 @@ class TargetAudit:
             return f"No leak of {name} found: {reached}, under the margin of {self.margin:g}."
         if self.headline.degenerate:
             return f"Nothing can be said of {name}: the attackers gave every user the same guess, {reached}."
-        return (
-            f"Too few users to tell whether {name} leaks: {reached}. "
-            f"With {self.n:,} users an advantage of {self.detectable:.2f} or more is surely seen."
-        )
+        seen = f"an advantage of {self.detectable:.2f} or more" if self.detectable < 1 else "not even a full leak"
+        return f"Too few users to tell whether {name} leaks: {reached}. With {self.n:,} users {seen} is surely seen."
 
 
 def audit(

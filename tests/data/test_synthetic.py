@@ -146,7 +146,7 @@ def test_one_item_each_from_a_catalog_of_one() -> None:
 
 def test_the_demo_world_is_what_it_says() -> None:
     world = demo_world(0)
-    assert (world.dataset.n_users, world.dataset.n_items, len(world.dataset)) == (2_000, 800, 100_000)
+    assert (world.dataset.n_users, world.dataset.n_items, len(world.dataset)) == (3_000, 800, 150_000)
     assert world.bayes["gender"] > 0.75
     assert 0.5 < world.bayes["age"] < 0.75
     assert world.bayes["handedness"] == 0.5
