@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Idle OpenMP threads should sleep, not spin: see src/recveil/__init__.py.
+export OMP_WAIT_POLICY ?= PASSIVE
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help

@@ -2,8 +2,8 @@
 
     python benchmarks/ranking.py [--device cuda] [--large 100000]
 
-The large case (n users x n items) would need n^2 scores at once the naive way (40 GB at 100,000); there the naive version is
-timed on the first 500 users and scaled up, and the line says so.
+The large case (n users x n items) would need n^2 scores at once the naive way (40 GB at 100,000); there the naive
+version is timed on the first 500 users and scaled up, and the line says so.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-# Before torch is loaded: see cli.py. With several test processes, one thread each.
+# Before torch is loaded: see recveil/__init__.py. With several test processes, one thread each.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")

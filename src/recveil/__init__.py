@@ -6,6 +6,7 @@ The names below are the public ones; everything else may change. They are import
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from recveil.defenses.embeddings.sliced import Sliced
     from recveil.errors import RecveilError
     from recveil.report.html import write_report
+
+# Idle OpenMP threads that spin starve whoever shares the machine: beside one busy process, small tensor programs were
+# seen to take a hundred times as long. The runtimes read this once, when torch is loaded, so it stands here.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOMES = {
     "Attribute": "core",

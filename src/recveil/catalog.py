@@ -13,13 +13,32 @@ from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.errors import UsageError, unknown_name
 from recveil.models.als import ALS
+from recveil.models.bert4rec import BERT4Rec
 from recveil.models.bprmf import BPRMF
+from recveil.models.caser import Caser
+from recveil.models.dmf import DMF
+from recveil.models.gru4rec import GRU4Rec
+from recveil.models.itemknn import ItemKNN
+from recveil.models.lfm import LFM
+from recveil.models.lightgcn import LightGCN
+from recveil.models.ncf import NCF
 
 __all__ = ["ATTACKS", "EMBEDDING_DEFENSES", "MODELS", "PANELS", "described", "lookup", "make", "panel"]
 
 T = TypeVar("T")
 
-MODELS: dict[str, Callable[..., Recommender]] = {"als": ALS, "bprmf": BPRMF}
+MODELS: dict[str, Callable[..., Recommender]] = {
+    "als": ALS,
+    "bert4rec": BERT4Rec,
+    "bprmf": BPRMF,
+    "caser": Caser,
+    "dmf": DMF,
+    "gru4rec": GRU4Rec,
+    "itemknn": ItemKNN,
+    "lfm": LFM,
+    "lightgcn": LightGCN,
+    "ncf": NCF,
+}
 
 EMBEDDING_DEFENSES: dict[str, Callable[..., EmbeddingDefense]] = {"gaussian": Gaussian, "sliced": Sliced}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +10,6 @@ import typer
 
 from recveil.errors import UsageError
 from recveil.terminal import emit, guarded, print_summary, progress_bars, say
-
-# Idle OpenMP threads that spin starve whoever shares the machine: small tensor programs become ten times slower beside
-# one busy process. They must be told before torch and scikit-learn are loaded, so here and not in a room.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = typer.Typer(
     help="Can an outsider guess who your users are, can they tell whose data you trained on, and what to do about it.",

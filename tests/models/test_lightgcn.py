@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from recveil.core import Split
+from recveil.errors import UsageError
+from recveil.metrics.ranking import evaluate, seen_items
+from recveil.models.lightgcn import LightGCN, Matrix, _edges, _Graph, _normalized, spread
+from recveil.models.sampling import positives
+from recveil.random import generator
+from recveil.testing.contracts_models import check_recommender
+from recveil.testing.worlds import checkerboard
+
+QUICK: dict[str, Any] = {"embedding_size": 8, "epochs": 15, "learning_rate": 0.05}
+
+
+def graph(split: Split, recency: float = 0.0) -> sparse.csr_array:
+    edges = _edges(split.train, recency)
+    return _normalized(edges, np.asarray(edges.sum(0)))
+
+
+def network(**options: Any) -> _Graph:
+    board, seeded = checkerboard(n_items=5, copies=2), torch.Generator().manual_seed(0)
+    made = Matrix(graph(board), torch.device("cpu"))
+    return _Graph(LightGCN(embedding_size=4, **options), positives(board.train), made, seeded)
+
+
+@pytest.mark.parametrize("options", [{}, {"candidates": 1, "layers": 1, "recency": 1.0}])
+def test_the_contract(options: dict[str, Any]) -> None:
+    check_recommender(lambda: LightGCN(**QUICK, **options, device="cpu"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
+def test_the_contract_on_cuda() -> None:
+    check_recommender(lambda: LightGCN(**QUICK, device="cuda"), same_bytes=False)
+
+
+def test_vectors_are_the_mean_of_powers_of_the_normalized_graph() -> None:
+    net = network(layers=3)
+    touched = seen_items(checkerboard(n_items=5, copies=2).train).toarray().astype(float)
+    n, m = touched.shape
+    whole = np.block([[np.zeros((n, n)), touched], [touched.T, np.zeros((m, m))]])
+    degree = whole.sum(1)
+    whole /= np.sqrt(np.outer(degree, degree))
+    start = np.concatenate([net.user.detach().numpy(), net.item.detach().numpy()])
+    expected = sum(np.linalg.matrix_power(whole, k) @ start for k in range(4)) / 4
+    found = torch.cat([net.user_rows(torch.arange(n)), net.item_rows()]).detach().numpy()
+    assert np.allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_spreading_is_the_product_and_its_gradient_that_of_the_product(turned: bool) -> None:
+    rng = np.random.default_rng(0)
+    dense = (rng.random((7, 5)) < 0.4) * rng.standard_normal((7, 5))
+    dense[2], dense[6] = 0.0, 0.0
+    matrix = Matrix(sparse.csr_array(dense), torch.device("cpu"))
+    plain = torch.as_tensor((dense.T if turned else dense).astype(np.float32))
+    x = torch.randn(plain.shape[1], 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    weight = torch.randn(plain.shape[0], 3, generator=torch.Generator().manual_seed(1))
+    (one,) = torch.autograd.grad((spread(matrix, x, turned=turned) * weight).sum(), x)
+    (two,) = torch.autograd.grad(((plain @ x) * weight).sum(), x)
+    assert torch.allclose(spread(matrix, x, turned=turned), plain @ x, atol=1e-6)
+    assert torch.allclose(one, two, atol=1e-6)
+
+
+def test_the_loss_is_the_one_of_the_paper() -> None:
+    net = network(candidates=1, reg=0.3)
+    users, liked, drawn = (part[0] for part in net.epoch(torch.Generator().manual_seed(0)))
+    with torch.no_grad():
+        p, q = (part.numpy() for part in net.flow())
+    margin = (p[users] * (q[liked] - q[drawn[:, 0]])).sum(1)
+    user, item = net.user.detach().numpy(), net.item.detach().numpy()
+    size = (user[users] ** 2).sum(1) + (item[liked] ** 2).sum(1) + (item[drawn[:, 0]] ** 2).sum(1)
+    expected = (np.log1p(np.exp(-margin)) + 0.3 * size).mean()
+    assert net.loss(users, liked, drawn).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_what_was_worked_out_is_forgotten_when_learning_goes_on() -> None:
+    net = network()
+    net.train(False)
+    with torch.no_grad():
+        before = net.item_rows()
+        assert net.item_rows() is before
+        net.train(True)
+        net.item += 1.0
+        assert not torch.allclose(net.item_rows(), before)
+    assert net.kept is None  # nothing is kept while learning
+
+
+def test_released_are_the_vectors_of_the_best_pass() -> None:
+    board = checkerboard()
+    model = LightGCN(**QUICK, patience=3, device="cpu").fit(board, rng=generator(0, "t"))
+    assert np.allclose(model.item_layers_.mean(0), model.item_vectors_, atol=1e-6)
+    scores = evaluate(model.score, board, part="valid")["ndcg@10"].value
+    assert scores == pytest.approx(max(model.history_.valid), abs=1e-6)
+
+
+@pytest.mark.parametrize("layers", [0, 2])
+def test_folded_in_users_are_ranked_like_those_of_training(layers: int) -> None:
+    board = checkerboard()
+    model = LightGCN(**QUICK, layers=layers, device="cpu").fit(board, rng=generator(0, "t"))
+    items = model.item_vectors_.copy()
+    seen = seen_items(board.train)
+    histories = np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
+    vectors = model.fold_in(histories, rng=generator(0, "fold"))
+    assert vectors.shape == model.user_vectors_.shape
+    assert np.array_equal(items, model.item_vectors_)
+    assert evaluate(lambda users: model.score(users, vectors[users]), board, ks=(2,))["hr@2"].value > 0.9
+
+
+def test_a_user_without_interactions_gets_only_the_own_row() -> None:
+    edges = sparse.csr_array(np.array([[1.0, 1.0], [0.0, 0.0]]))
+    normalized = _normalized(edges, np.asarray(edges.sum(0))).toarray()
+    assert np.allclose(normalized, [[2**-0.5, 2**-0.5], [0, 0]])
+
+
+def test_wrong_settings_are_told() -> None:
+    with pytest.raises(UsageError, match="layers is -1"):
+        LightGCN(layers=-1)
+    with pytest.raises(UsageError, match="candidates is 0"):
+        LightGCN(candidates=0)
