@@ -5,9 +5,21 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from recveil.catalog import MODELS
 from recveil.data.files import read_embeddings
-from recveil.errors import UsageError
+from recveil.data.split import leave_one_out
+from recveil.errors import DataError, UsageError
+from recveil.metrics.ranking import evaluate
+from recveil.models.saving import load
 from recveil.training import Defense, Plan, load_data, train_run
+
+SMALL: dict[str, dict[str, object]] = {
+    "als": {"epochs": 1},
+    "bert4rec": {"epochs": 1, "hidden_size": 8, "max_length": 5},
+    "caser": {"epochs": 1, "embedding_size": 4},
+    "gru4rec": {"epochs": 1, "hidden_size": 8, "max_length": 5},
+    "itemknn": {},
+}
 
 PLAN = Plan("demo", "bprmf", {"epochs": 2, "embedding_size": 8}, k=10, seed=0, device="cpu")
 
@@ -45,3 +57,39 @@ def test_a_defense_must_know_its_target(tmp_path: Path) -> None:
         train_run(PLAN, tmp_path / "run", Defense("gaussian", 1.0, []))
     with pytest.raises(UsageError, match="Did you mean 'gender'"):
         train_run(PLAN, tmp_path / "run", Defense("gaussian", 1.0, ["gendr"]))
+
+
+@pytest.fixture(scope="module")
+def interactions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small file in the form people have: user_id, item_id, timestamp."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("data") / "log.csv"
+    rows = {(int(u), int(i)) for u, i in rng.integers((40, 30), size=(500, 2))}
+    lines = [f"u{u},i{i},{t}" for t, (u, i) in enumerate(sorted(rows, key=hash))]
+    path.write_text("user_id,item_id,timestamp\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_trains_from_a_file_and_comes_back_from_disk(name: str, interactions: Path, tmp_path: Path) -> None:
+    options = SMALL.get(name, {"epochs": 1})
+    document = train_run(Plan(str(interactions), name, options, k=5, device="cpu"), tmp_path / "run")
+    assert 0 <= document["utility"]["ndcg@10"]["value"] <= 1
+    model = load(tmp_path / "run" / "model", MODELS)
+    split = leave_one_out(load_data(str(interactions), seed=0))
+    found = evaluate(model.score, split, ks=(10,))["ndcg@10"].value
+    assert found == pytest.approx(document["utility"]["ndcg@10"]["value"], abs=1e-6)
+    lists = pq.read_table(tmp_path / "run" / "recommendations.parquet")
+    assert lists["rank"].to_pylist()[:5] == [1, 2, 3, 4, 5]
+
+
+def test_a_model_without_vectors_refuses_an_embedding_defense(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no user vectors"):
+        train_run(Plan("demo", "itemknn", device="cpu"), tmp_path / "run", Defense("gaussian", 1.0, ["gender"]))
+
+
+def test_a_data_set_too_small_to_split_is_said(tmp_path: Path) -> None:
+    (tmp_path / "tiny.csv").write_text("user_id,item_id\n1,1\n1,2\n2,1\n")
+    with pytest.raises(DataError, match="3"):
+        train_run(Plan(str(tmp_path / "tiny.csv"), "bprmf", device="cpu"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -44,6 +44,8 @@ def protect(
     exposed = release(model, split, k)
     if defense is None:
         return exposed
+    if not model.user_vectors_.shape[1]:
+        raise UsageError("This model has no user vectors, so an embedding defense has nothing to act on.")
     x = defense(model.user_vectors_, codes_of(targets), rng=rng)
 
     def score(users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:

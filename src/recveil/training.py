@@ -116,7 +116,8 @@ def _write(folder: Path, data: Dataset, exposed: Release) -> None:
     assert exposed.user_vectors is not None
     assert exposed.item_vectors is not None
     assert exposed.lists is not None
-    write_vectors(folder / "users.parquet", "user_id", data.user_ids, exposed.user_vectors)
-    write_vectors(folder / "items.parquet", "item_id", data.item_ids, exposed.item_vectors)
+    if exposed.user_vectors.shape[1]:  # a model like itemknn has none, and exposes lists alone
+        write_vectors(folder / "users.parquet", "user_id", data.user_ids, exposed.user_vectors)
+        write_vectors(folder / "items.parquet", "item_id", data.item_ids, exposed.item_vectors)
     write_lists(folder / "recommendations.parquet", exposed.lists, data.user_ids, data.item_ids)
     write_attributes(folder / "attributes.parquet", data.user_ids, data.attributes.values())

@@ -56,7 +56,9 @@ class Files:
             if self.embeddings or self.attributes:
                 raise UsageError("Give either --run or --embeddings and --attributes, not both.")
             if not (self.run / "users.parquet").is_file():
-                raise DataError(f"{self.run} is not a folder that `recveil train` wrote: it has no users.parquet.")
+                raise DataError(
+                    f"{self.run} is not a folder that `recveil train` wrote: it has no users.parquet, so no vectors to attack."
+                )
             return self.run / "users.parquet", self.run / "attributes.parquet"
         if self.embeddings is None or self.attributes is None:
             raise UsageError("Give --embeddings FILE and --attributes FILE, or --run FOLDER.")

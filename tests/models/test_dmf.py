@@ -10,7 +10,7 @@ import torch
 
 from recveil.core import Dataset, Split
 from recveil.errors import UsageError
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models.dmf import DMF, _Towers, _without
 from recveil.models.saving import load, save
 from recveil.random import generator
@@ -29,6 +29,12 @@ def by_time(split: Split) -> list[np.ndarray]:
 @pytest.mark.parametrize("options", [{}, {"similarity": "cosine", "recency": 1.0, "candidates": 3}])
 def test_the_contract(options: dict[str, Any]) -> None:
     check_recommender(lambda: DMF(**QUICK, **options, device="cpu"))
+
+
+def test_the_defaults_solve_the_checkerboard_too() -> None:
+    board = checkerboard()
+    model = DMF(device="cpu").fit(board, rng=generator(1, "t"))
+    assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")

@@ -35,6 +35,12 @@ def test_the_contract(options: dict[str, Any]) -> None:
     check_recommender(lambda: LightGCN(**QUICK, **options, device="cpu"))
 
 
+def test_the_defaults_solve_the_checkerboard_too() -> None:
+    board = checkerboard()
+    model = LightGCN(epochs=30, device="cpu").fit(board, rng=generator(1, "t"))
+    assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
 def test_the_contract_on_cuda() -> None:
     check_recommender(lambda: LightGCN(**QUICK, device="cuda"), same_bytes=False)

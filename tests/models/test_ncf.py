@@ -30,6 +30,12 @@ def test_the_contract(options: dict[str, Any]) -> None:
     check_recommender(lambda: NCF(**QUICK, **options, device="cpu"))
 
 
+def test_the_defaults_solve_the_checkerboard_too() -> None:
+    board = checkerboard()
+    model = NCF(device="cpu").fit(board, rng=generator(1, "t"))
+    assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
 def test_the_contract_on_cuda() -> None:
     check_recommender(lambda: NCF(**QUICK, device="cuda"), same_bytes=False)
@@ -63,7 +69,7 @@ def test_pairs_and_whole_catalog_are_one_model() -> None:
 
 def test_the_loss_is_cross_entropy_with_negatives() -> None:
     seeded = torch.Generator().manual_seed(0)
-    net = _NeuMF(NCF(embedding_size=4, n_negatives=3, reg=0.1), positives(checkerboard().train), seeded)
+    net = _NeuMF(NCF(embedding_size=4, n_negatives=3, candidates=1, reg=0.1), positives(checkerboard().train), seeded)
     users, liked, others = (part[0] for part in net.epoch(seeded))
     every = net.scores(net.user).detach().double().numpy()
     chance = 1 / (1 + np.exp(-every))

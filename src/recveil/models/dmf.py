@@ -48,7 +48,7 @@ class DMF:
     batch_size: int = 8192
     reg: float = 0.0
     n_negatives: int = 4
-    candidates: int = 1
+    candidates: int = 8
     similarity: str = "dot"
     recency: float = 0.0
     patience: int = 5

@@ -41,10 +41,10 @@ class LightGCN:
     embedding_size: int = 32
     layers: int = 3
     epochs: int = 200
-    learning_rate: float = 0.01
+    learning_rate: float = 0.03
     batch_size: int = 2**15
     reg: float = 1e-4
-    candidates: int = 4
+    candidates: int = 8
     recency: float = 0.0
     patience: int = 20
     device: str | None = None

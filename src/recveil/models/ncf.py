@@ -43,9 +43,9 @@ class NCF:
     epochs: int = 20
     learning_rate: float = 0.005
     batch_size: int = 8192
-    reg: float = 1e-3
+    reg: float = 0.003
     n_negatives: int = 4
-    candidates: int = 1
+    candidates: int = 8
     recency: float = 0.0
     patience: int = 5
     device: str | None = None
