@@ -57,7 +57,7 @@ class Files:
                 raise UsageError("Give either --run or --embeddings and --attributes, not both.")
             if not (self.run / "users.parquet").is_file():
                 raise DataError(
-                    f"{self.run} is not a folder that `recveil train` wrote: it has no users.parquet, so no vectors to attack."
+                    f"{self.run} has no users.parquet. Name a folder that `recveil train` wrote vectors into."
                 )
             return self.run / "users.parquet", self.run / "attributes.parquet"
         if self.embeddings is None or self.attributes is None:
