@@ -251,3 +251,11 @@ def test_a_real_process_ends_with_the_code_and_the_sentence(files: Path) -> None
     assert done.returncode == 3
     assert done.stderr.startswith("recveil: ")
     assert "Traceback" not in done.stderr
+
+
+def test_a_reader_who_has_seen_enough_is_not_bothered(tmp_path: Path) -> None:
+    code = "from recveil.cli import main; main()"
+    script = f"'{sys.executable}' -c '{code}' data describe demo | head -n 1"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""

@@ -38,8 +38,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             _stop(str(error), error.exit_code)
         except typer.Exit:
             raise
-        except (KeyboardInterrupt, BrokenPipeError):
+        except KeyboardInterrupt:
             _stop("interrupted; nothing half-written was left.", 130)
+        except BrokenPipeError:  # whoever read our output has seen enough, as in `recveil list | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
         except OSError as error:
             where = f" {error.filename}" if error.filename else ""
             _stop(f"The system refused{where}: {error.strerror or error}.", 3)

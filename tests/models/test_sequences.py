@@ -13,8 +13,6 @@ from recveil.models.sequences import (
     Windows,
     check_options,
     chosen_places,
-    dropout,
-    fresh,
     histories_of,
     in_blocks,
     softmax_loss,
@@ -116,27 +114,6 @@ def test_the_loss_counts_only_real_targets() -> None:
     likely = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     loss = softmax_loss(states, items, torch.tensor([2, -100, 5, -100])).item()
     assert loss == pytest.approx(-(likely[0, 2] + likely[2, 5]) / 2, rel=1e-5)
-
-
-def test_dropout_keeps_the_mean_and_follows_its_generator() -> None:
-    x = torch.ones(200, 200)
-    once = dropout(x, 0.25, seeded())
-    assert once.unique().tolist() == pytest.approx([0.0, 4 / 3])
-    assert once.mean().item() == pytest.approx(1.0, abs=0.02)
-    assert torch.equal(once, dropout(x, 0.25, seeded()))
-    assert not torch.equal(once, dropout(x, 0.25, seeded(1)))
-    assert dropout(x, 0.0, seeded()) is x
-
-
-def test_layers_start_from_our_generator_alone() -> None:
-    before = torch.get_rng_state()
-    one, two, other = (fresh(torch.nn.GRU, 4, 6, generator=seeded(s)) for s in (0, 0, 1))
-    fresh(torch.nn.Conv1d, 4, 6, 2, generator=seeded())
-    assert torch.equal(before, torch.get_rng_state())
-    assert torch.equal(one.weight_hh_l0, two.weight_hh_l0)
-    assert not torch.equal(one.weight_hh_l0, other.weight_hh_l0)
-    assert one.weight_hh_l0.abs().max() <= 6**-0.5
-    assert not one.bias_hh_l0.any()
 
 
 def test_blocks_give_the_same_rows_and_keep_the_gradient_whole() -> None:

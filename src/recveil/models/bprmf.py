@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from recveil.core import FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
+from recveil.models.layers import table
 from recveil.models.loop import History, Schedule, all_users, train
 from recveil.models.publish import dot_scores
 from recveil.models.sampling import Positives, from_histories, positives
@@ -89,8 +90,8 @@ class _Factors(torch.nn.Module):
     def __init__(self, options: BPRMF, pairs: Positives, generator: torch.Generator) -> None:
         super().__init__()
         self.options, self.pairs, self.n_users = options, pairs, pairs.n_users
-        self.user = _table(pairs.n_users, options.embedding_size, generator)
-        self.item = _table(pairs.n_items, options.embedding_size, generator)
+        self.user = table(pairs.n_users, options.embedding_size, 0.1, generator)
+        self.item = table(pairs.n_items, options.embedding_size, 0.1, generator)
 
     def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         return self.pairs.epoch(self.options.batch_size, self.options.candidates, generator)
@@ -158,9 +159,3 @@ class _Order(torch.autograd.Function):
     def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         by_user, by_item = ctx.saved_tensors
         return by_user * outer[0], by_item * outer[0], None, None, None, None
-
-
-def _table(n: int, d: int, generator: torch.Generator) -> torch.nn.Parameter:
-    """Vectors of expected length 0.1, in random directions."""
-    start = torch.randn(n, d, generator=generator, device=generator.device)
-    return torch.nn.Parameter(start * (0.1 / d**0.5))

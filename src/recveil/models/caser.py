@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,21 +14,11 @@ from torch.nn import functional
 from recveil.core import FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
 from recveil.errors import DataError, UsageError
+from recveil.models.layers import dropout, fresh, table, weights
 from recveil.models.loop import History, Schedule, all_users, train
 from recveil.models.publish import dot_scores
 from recveil.models.sampling import from_histories, shuffled
-from recveil.models.sequences import (
-    Histories,
-    check_options,
-    dropout,
-    fresh,
-    histories_of,
-    in_blocks,
-    pack,
-    table,
-    unpack,
-    weights,
-)
+from recveil.models.sequences import Histories, check_options, histories_of, in_blocks
 from recveil.random import torch_generator
 
 __all__ = ["Caser"]
@@ -106,14 +96,6 @@ class Caser:
             schedule = Schedule(self.epochs, self.learning_rate, passes=self.passes_)
             train(network, None, schedule, generator=generator, label="folding in")
         return all_users(network)
-
-    def arrays_(self) -> dict[str, NDArray[Any]]:
-        """What is to be saved beside the hyper-parameters."""
-        return pack(self)
-
-    def restore_(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what was saved."""
-        unpack(self, arrays)
 
 
 _BLOCK = 8192  # users encoded at a time

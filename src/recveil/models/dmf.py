@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -15,12 +15,12 @@ from torch.nn import functional
 from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
 from recveil.errors import UsageError, unknown_name
+from recveil.models.layers import fresh, table, weights
 from recveil.models.lfm import check_sampling, hardest
 from recveil.models.lightgcn import Matrix, spread
 from recveil.models.loop import History, Schedule, all_users, train
 from recveil.models.publish import dot_scores
 from recveil.models.sampling import from_histories, positives, weighted_pairs
-from recveil.models.sequences import fresh, pack, table, unpack, weights
 from recveil.random import torch_generator
 
 __all__ = ["DMF"]
@@ -97,14 +97,6 @@ class DMF:
         with torch.no_grad():
             rows = Matrix(_unit_rows(_counted(data, self.recency)), device)
             return np.asarray(tower.finish(spread(rows, tower.first)).cpu().numpy())
-
-    def arrays_(self) -> dict[str, NDArray[Any]]:
-        """What `save` keeps."""
-        return pack(self)
-
-    def restore_(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """What `load` gives back."""
-        unpack(self, arrays)
 
 
 class _Tower(torch.nn.Module):

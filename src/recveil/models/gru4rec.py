@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from recveil.core import FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
+from recveil.models.layers import dropout, fresh, table, weights
 from recveil.models.loop import History, Schedule, all_users, train
 from recveil.models.publish import dot_scores
 from recveil.models.sampling import from_histories, shuffled
@@ -22,15 +23,9 @@ from recveil.models.sequences import (
     Windows,
     check_options,
     chosen_places,
-    dropout,
-    fresh,
     histories_of,
     in_blocks,
-    pack,
     softmax_loss,
-    table,
-    unpack,
-    weights,
 )
 from recveil.random import torch_generator
 
@@ -94,14 +89,6 @@ class GRU4Rec:
         network = _Reader(self, line, torch.Generator(device))
         network.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
         return all_users(network)
-
-    def arrays_(self) -> dict[str, NDArray[Any]]:
-        """What is to be saved beside the hyper-parameters."""
-        return pack(self)
-
-    def restore_(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what was saved."""
-        unpack(self, arrays)
 
 
 _BLOCK = 1024  # users encoded at a time

@@ -13,10 +13,10 @@ from torch.nn import functional
 from recveil.core import FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
 from recveil.errors import UsageError, unknown_name
+from recveil.models.layers import table
 from recveil.models.loop import History, Schedule, all_users, train
 from recveil.models.publish import dot_scores
 from recveil.models.sampling import Positives, from_histories, positives
-from recveil.models.sequences import table
 from recveil.random import torch_generator
 
 __all__ = ["LFM", "check_sampling", "hardest"]

@@ -15,11 +15,11 @@ from torch.nn import functional
 from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
 from recveil.errors import UsageError
+from recveil.models.layers import table
 from recveil.models.lfm import check_sampling, hardest
 from recveil.models.loop import History, Schedule, all_users, train
 from recveil.models.publish import dot_scores
 from recveil.models.sampling import Positives, from_histories, positives, weighted_pairs
-from recveil.models.sequences import table
 from recveil.random import torch_generator
 
 __all__ = ["LightGCN", "Matrix", "spread"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,10 +14,10 @@ from torch.nn import functional
 from recveil.core import FloatArray, IntArray, Penalty, Split
 from recveil.device import resolve
 from recveil.errors import UsageError
+from recveil.models.layers import fresh, table, weights
 from recveil.models.lfm import check_sampling, hardest
 from recveil.models.loop import History, Schedule, all_users, train
 from recveil.models.sampling import Positives, from_histories, positives
-from recveil.models.sequences import fresh, pack, table, unpack, weights
 from recveil.random import torch_generator
 
 __all__ = ["NCF"]
@@ -110,14 +110,6 @@ class NCF:
         head = _Head(self, generator)
         head.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
         return head
-
-    def arrays_(self) -> dict[str, NDArray[Any]]:
-        """What `save` keeps."""
-        return pack(self)
-
-    def restore_(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """What `load` gives back."""
-        unpack(self, arrays)
 
 
 class _Head(torch.nn.Module):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,8 @@ _FORMAT = 1
 def save(model: Recommender, folder: str | Path, *, name: str) -> None:
     """Write a trained model into the folder; `name` is what `load` will look up.
 
-    What is kept: the hyper-parameters, and of what was learned the arrays and the plain numbers. A model with
-    more to it (a neural head) offers `arrays_()`, a dict of arrays, and `restore_(arrays)`.
+    What is kept: the hyper-parameters, and of what was learned the arrays, the dicts of arrays (a network's weights)
+    and the plain numbers.
     """
     from safetensors.numpy import save_file
 
@@ -54,12 +54,8 @@ def load(folder: str | Path, constructors: Mapping[str, Callable[..., Recommende
         ) from error
     for key, value in content["learned"].items():
         setattr(model, key, value)
-    arrays = _read_arrays(folder / _ARRAYS)
-    if hasattr(model, "restore_"):
-        model.restore_(arrays)
-    else:
-        for key, array in arrays.items():
-            setattr(model, key, array)
+    for key, value in _nested(_read_arrays(folder / _ARRAYS)).items():
+        setattr(model, key, value)
     return model
 
 
@@ -73,10 +69,23 @@ def _numbers(model: Any) -> dict[str, int | float]:
 
 
 def _arrays(model: Any) -> dict[str, NDArray[Any]]:
-    if hasattr(model, "arrays_"):
-        return cast("dict[str, NDArray[Any]]", model.arrays_())
-    names = [f.name for f in fields(model) if not f.init and isinstance(getattr(model, f.name, None), np.ndarray)]
-    return {name: getattr(model, name) for name in names}
+    """What was learned, flat: an array `key` of a dict `field` is called `field.key`."""
+    learned = {f.name: getattr(model, f.name, None) for f in fields(model) if not f.init}
+    flat = {name: value for name, value in learned.items() if isinstance(value, np.ndarray)}
+    dicts = {name: value for name, value in learned.items() if isinstance(value, dict)}
+    return flat | {f"{name}.{key}": array for name, inside in dicts.items() for key, array in inside.items()}
+
+
+def _nested(flat: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The other way round."""
+    whole: dict[str, Any] = {}
+    for name, array in flat.items():
+        field, dot, key = name.partition(".")
+        if dot:
+            whole.setdefault(field, {})[key] = array
+        else:
+            whole[name] = array
+    return whole
 
 
 def _read_options(path: Path) -> dict[str, Any]:

@@ -6,13 +6,11 @@ ask the device. A place outside the user's own history reads as `n_items`, the n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
 
 from recveil.core import Dataset
@@ -23,21 +21,13 @@ __all__ = [
     "Windows",
     "check_options",
     "chosen_places",
-    "dropout",
-    "fresh",
     "histories_of",
     "in_blocks",
-    "pack",
     "softmax_loss",
-    "table",
-    "unpack",
-    "weights",
 ]
 
 NO_TARGET = -100
 """Marks a place of a batch that has nothing to predict."""
-
-Layer = TypeVar("Layer", bound=torch.nn.Module)
 
 
 def check_options(max_length: int, dropout: float, *, shortest: int = 1) -> None:
@@ -145,54 +135,8 @@ def softmax_loss(states: torch.Tensor, items: torch.Tensor, target: torch.Tensor
     return functional.cross_entropy(states @ items.T, target, ignore_index=NO_TARGET)
 
 
-def dropout(x: torch.Tensor, rate: float, generator: torch.Generator) -> torch.Tensor:
-    """Dropout from our own generator: torch's own draws from the global one."""
-    if rate == 0.0:
-        return x
-    keep = torch.empty_like(x).bernoulli_(1.0 - rate, generator=generator)
-    return x * keep.div_(1.0 - rate)
-
-
-def fresh(kind: Callable[..., Layer], *sizes: int, generator: torch.Generator, **options: Any) -> Layer:
-    """A torch layer of this kind, its weights uniform in +-1/sqrt(inputs) from our own generator, its biases zero."""
-    # Made without memory first, so that torch draws no start of its own.
-    layer = kind(*sizes, device="meta", **options).to_empty(device=generator.device)
-    with torch.no_grad():
-        for weight in layer.parameters():
-            if weight.ndim > 1:
-                bound = float(weight[0].numel()) ** -0.5
-                weight.uniform_(-bound, bound, generator=generator)
-            else:
-                weight.zero_()
-    return layer
-
-
-def table(n: int, d: int, size: float, generator: torch.Generator) -> torch.nn.Parameter:
-    """Vectors of expected length `size`, in random directions."""
-    start = torch.randn(n, d, generator=generator, device=generator.device)
-    return torch.nn.Parameter(start * (size / d**0.5))
-
-
 def in_blocks(rows: Callable[[torch.Tensor], torch.Tensor], users: torch.Tensor, block: int) -> torch.Tensor:
     """`rows(users)`, a block at a time where no gradient is wanted: whole tables of long histories fit no memory."""
     if torch.is_grad_enabled() or len(users) <= block:
         return rows(users)
     return torch.cat([rows(part) for part in torch.split(users, block)])
-
-
-def weights(network: torch.nn.Module) -> dict[str, NDArray[Any]]:
-    """All that the network learned, as arrays."""
-    return {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
-
-
-def pack(model: Any) -> dict[str, NDArray[Any]]:
-    """The arrays of a trained model with an encoder, flat, to be saved."""
-    learned = {f"weights_.{name}": value for name, value in model.weights_.items()}
-    return {"user_vectors_": model.user_vectors_, "item_vectors_": model.item_vectors_, **learned}
-
-
-def unpack(model: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Give the model back what `pack` took from it."""
-    model.user_vectors_, model.item_vectors_ = arrays["user_vectors_"], arrays["item_vectors_"]
-    start = "weights_."
-    model.weights_ = {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
