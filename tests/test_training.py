@@ -45,6 +45,9 @@ def test_a_defended_run_releases_the_cloaked_vectors_and_keeps_the_comparison(tm
     train_run(PLAN, tmp_path / "cloaked", Defense("gaussian", 1.0, ["gender"]))
     plain, cloaked = (read_embeddings(tmp_path / run / "users.parquet").x for run in ("plain", "cloaked"))
     assert not np.allclose(plain, cloaked)
+    assert np.array_equal(
+        load(tmp_path / "cloaked" / "model", MODELS).user_vectors_, cloaked
+    )  # nothing undefended is left
     metrics = json.loads((tmp_path / "cloaked" / "metrics.json").read_text())
     before = json.loads((tmp_path / "plain" / "metrics.json").read_text())
     assert metrics["undefended"]["ndcg@10"] == before["ndcg@10"]

@@ -212,7 +212,7 @@ def train(
     for name in ("hr@10", "ndcg@10"):
         e = document["utility"][name]
         say(f"{name:8} {e['value']:.4f}  [{e['low']:.4f}, {e['high']:.4f}]", quiet=quiet or as_json)
-    say(f"Wrote {out}: users, items, recommendations, attributes, metrics.json, config.json.", quiet=quiet or as_json)
+    say(f"Wrote {out}: {', '.join(sorted(p.name for p in out.iterdir()))}.", quiet=quiet or as_json)
 
 
 @app.command("list")

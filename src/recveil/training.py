@@ -68,8 +68,11 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
         exposed = protect(model, split, method, targets, k=plan.k, rng=generator(plan.seed, "cloak"))
     with clock.step("measure"):
         measured = _measured(model, exposed, split, defended=method is not None)
+    assert exposed.user_vectors is not None
     config = _config(plan, model, defense)
     folder = make_folder(out)
+    # The saved model must not give away what the released vectors hide.
+    model.user_vectors_ = exposed.user_vectors
     save(model, folder / "model", name=plan.model)
     _write(folder, data, exposed)
     write_json(folder / "config.json", config)

@@ -6,22 +6,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from recveil.catalog import MODELS
 from recveil.core import Dataset, Split
 from recveil.data.split import leave_one_out
 from recveil.metrics.ranking import evaluate
-from recveil.models.als import ALS
-from recveil.models.bprmf import BPRMF
 from recveil.models.settings import SETTINGS
 from recveil.random import generator
 
-MODELS = {"als": ALS, "bprmf": BPRMF}
 
-
-@pytest.mark.parametrize(
-    ("data", "model"), [(data, model) for data, models in SETTINGS.items() for model in models if model in MODELS]
-)
+@pytest.mark.parametrize(("data", "model"), [(data, model) for data, models in SETTINGS.items() for model in models])
 def test_settings_are_hyper_parameters_of_their_model(data: str, model: str) -> None:
-    made = MODELS[model](**SETTINGS[data][model])  # type: ignore[arg-type]
+    made = MODELS[model](**SETTINGS[data][model])
     assert all(getattr(made, name) == value for name, value in SETTINGS[data][model].items())
 
 
@@ -42,7 +37,7 @@ def ml_1m(shared_data: Path) -> Split:
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "ndcg", "hits"), [("bprmf", 0.048, 0.095), ("als", 0.048, 0.095)])
 def test_the_settings_for_ml_1m_keep_their_quality(ml_1m: Split, model: str, ndcg: float, hits: float) -> None:
-    made = MODELS[model](**SETTINGS["ml-1m"][model]).fit(ml_1m, rng=generator(0, "quality"))  # type: ignore[arg-type]
+    made = MODELS[model](**SETTINGS["ml-1m"][model]).fit(ml_1m, rng=generator(0, "quality"))
     found = evaluate(made.score, ml_1m, ks=(10,))
     # One seed: the aim is a mean of three, so it need only lie within the interval.
     assert found["ndcg@10"].high > ndcg
