@@ -17,9 +17,9 @@ LAYERS = [
     {"core", "errors", "random", "device", "progress", "atomic", "clock"},
     {"ot", "metrics"},
     {"data", "models", "attacks", "defenses"},
-    {"catalog", "protect", "games", "audit"},
+    {"catalog", "protect", "games", "audit", "verdict", "risk"},
     {"experiments", "report", "adapters", "scale"},
-    {"cli", "terminal", "workflow", "training", "gates", "demo", "doctor", "testing"},
+    {"cli", "terminal", "workflow", "training", "gates", "baseline", "demo", "doctor", "testing"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 SIBLINGS_APART = LAYERS[2]

@@ -13,8 +13,8 @@ import pytest
 
 from recveil.attacks.attribute.battery import ATTACKS
 from recveil.attacks.attribute.tasks import Attack, Task
-from recveil.audit import AttackResult, TargetAudit, audit, records, usable_users
-from recveil.core import UNKNOWN, Attribute, Estimate
+from recveil.audit import audit, records, usable_users
+from recveil.core import UNKNOWN, Attribute
 from recveil.errors import DataError, UsageError
 from recveil.games import Folds
 from recveil.metrics.leakage import advantage
@@ -323,23 +323,6 @@ def test_records_are_one_for_each_attacker_and_metric() -> None:
     assert (row.dataset, row.target, row.seed) == ("made", "secret", 3)
 
 
-def with_advantage(value: float, low: float, high: float, *, detectable: float = 0.06, degenerate: bool = False) -> str:
-    e = Estimate(0.5, 0.4, 0.6, 100)
-    result = AttackResult(e, Estimate(value, low, high, 100), e, e, e, {}, inverted=False, degenerate=degenerate)
-    return TargetAudit("t", ("a", "b"), (50, 50), {}, result, {"x": 1.0}, 0.5, np.eye(2), 0.05, detectable).verdict
-
-
-def test_the_verdict_by_cases() -> None:
-    assert with_advantage(0.2, 0.1, 0.3) == "leak"
-    assert with_advantage(0.2, 0.0, 0.4) == "inconclusive"  # chance is not excluded
-    assert with_advantage(0.03, 0.01, 0.06) == "inconclusive"  # something, but perhaps under the margin
-    assert with_advantage(0.02, 0.01, 0.04) == "none"  # surely something, and surely under the margin
-    assert with_advantage(0.0, 0.0, 0.04) == "none"
-    assert with_advantage(0.0, 0.0, 0.04, degenerate=True) == "inconclusive"
-    assert with_advantage(0.0, 0.0, 0.04, detectable=0.3) == "inconclusive"
-    assert with_advantage(math.nan, math.nan, math.nan) == "inconclusive"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 4])
 def test_a_leak_as_large_as_the_audit_says_it_would_see_is_seen(K: int) -> None:
@@ -362,3 +345,20 @@ def test_more_users_and_more_folds_see_smaller_leaks() -> None:
     assert detectable(100) > detectable(1000) > detectable(10_000) > 0.05
     assert detectable(1000, seeds=1) > detectable(1000, seeds=4)
     assert detectable(10_000, margin=0.2) > 0.2
+
+
+def test_permutations_find_a_leak_and_nothing_where_nothing_is() -> None:
+    """The smallest p-value that B permutations can give is 1 / (B + 1)."""
+    one = {"permutations": 19, "rules": Folds(3, 1)}
+    x, secret = planted_leak(150, 3, 2, 2.0, rng=rng())
+    assert audit(x, secret, panel("logistic"), **one).p_value == 1 / 20
+    x, secret = no_leak(150, 3, 2, rng=rng())
+    assert audit(x, secret, panel("logistic"), **one).p_value > 1 / 20
+
+
+@pytest.mark.slow
+def test_the_permutation_p_value_is_uniform_where_nothing_leaks() -> None:
+    one = {"permutations": 19, "rules": Folds(3, 1)}
+    p = [audit(*no_leak(80, 3, 2, rng=rng(s)), panel("logistic"), **one).p_value for s in range(100)]
+    assert sum(v <= 0.1 for v in p) <= 18  # binomial(100, 0.1): above 18 once in three hundred
+    assert abs(np.mean(p) - 0.525) < 0.1

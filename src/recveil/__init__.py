@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from recveil.audit import TargetAudit
     from recveil.core import Attribute, Dataset, Estimate, Record, Release, Scores, Split
     from recveil.data.sources import load
     from recveil.data.split import leave_one_out
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from recveil.defenses.embeddings.sliced import Sliced
     from recveil.errors import RecveilError
     from recveil.report.html import write_report
+    from recveil.verdict import TargetAudit
 
 # Idle OpenMP threads that spin starve whoever shares the machine: beside one busy process, small tensor programs were
 # seen to take a hundred times as long. The runtimes read this once, when torch is loaded, so it stands here.
@@ -36,7 +36,7 @@ _HOMES = {
     "Scores": "core",
     "Sliced": "defenses.embeddings.sliced",
     "Split": "core",
-    "TargetAudit": "audit",
+    "TargetAudit": "verdict",
     "leave_one_out": "data.split",
     "load": "data.sources",
     "make_world": "data.synthetic",

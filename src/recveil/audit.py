@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -24,120 +22,14 @@ from recveil.errors import DataError, UsageError
 from recveil.games import Folds, Trial, play_folds
 from recveil.metrics import leakage
 from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t
+from recveil.progress import track
+from recveil.random import generator
+from recveil.verdict import MARGIN, METRICS, AttackResult, TargetAudit
 
-__all__ = ["AttackResult", "TargetAudit", "audit", "records", "usable_users"]
-
-MARGIN = 0.05
-"""An advantage under this is called no leak."""
+__all__ = ["audit", "records", "usable_users"]
 
 POWER = 0.95
-
-
-@dataclass(frozen=True)
-class AttackResult:
-    """What one attacker reached on the users under attack."""
-
-    balanced_accuracy: Estimate
-    advantage: Estimate
-    accuracy: Estimate
-    macro_f1: Estimate
-    auc: Estimate
-    recall: dict[str, Estimate]
-    inverted: bool
-    degenerate: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        plain = {
-            k: getattr(self, k).to_dict() for k in ("balanced_accuracy", "advantage", "accuracy", "macro_f1", "auc")
-        }
-        recall = {k: e.to_dict() for k, e in self.recall.items()}
-        return {**plain, "recall": recall, "inverted": self.inverted, "degenerate": self.degenerate}
-
-
-@dataclass(frozen=True, eq=False)
-class TargetAudit:
-    """The audit of one attribute. `chosen` says in what share of the folds each attacker spoke for the panel."""
-
-    target: str
-    labels: tuple[str, ...]
-    counts: tuple[int, ...]
-    attacks: dict[str, AttackResult]
-    headline: AttackResult
-    chosen: dict[str, float]
-    p_value: float
-    confusion: FloatArray
-    margin: float
-    detectable: float
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def n(self) -> int:
-        """Users whose class is known."""
-        return sum(self.counts)
-
-    @property
-    def chance(self) -> float:
-        """The balanced accuracy of guessing without looking."""
-        return 1 / len(self.labels)
-
-    @property
-    def headline_attack(self) -> str:
-        """The attacker that spoke for the panel most often."""
-        return max(self.chosen, key=lambda name: self.chosen[name])
-
-    @property
-    def verdict(self) -> str:
-        """`leak`, `none` or `inconclusive`, from the interval of the headline advantage against the margin.
-
-        Leak: chance is excluded and the estimate reaches the margin. None: all of the interval lies under the margin,
-        the attacker did make guesses, and there were users enough to see a leak of twice the margin.
-        """
-        a = self.headline.advantage
-        if a.low > 0 and a.value >= self.margin:
-            return "leak"
-        trusted = not self.headline.degenerate and self.detectable < 2 * self.margin
-        return "none" if a.high < self.margin and trusted else "inconclusive"
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON and the report."""
-        return {
-            "verdict": self.verdict,
-            "sentence": self.sentence(),
-            "chance": self.chance,
-            "majority": max(self.counts) / self.n,
-            "n": self.n,
-            "labels": list(self.labels),
-            "counts": dict(zip(self.labels, self.counts, strict=True)),
-            "margin": self.margin,
-            "detectable": self.detectable,
-            "headline": {
-                "attack": self.headline_attack,
-                **self.headline.to_dict(),
-                "p_value": self.p_value,
-                "chosen": self.chosen,
-            },
-            "attacks": {name: result.to_dict() for name, result in self.attacks.items()},
-            "confusion": [[round(float(v), 4) for v in row] for row in self.confusion],
-            "notes": self.notes,
-        }
-
-    def sentence(self) -> str:
-        """The verdict in words."""
-        a, b, name = self.headline.advantage, self.headline.balanced_accuracy, self.target
-        reached = (
-            f"balanced accuracy {b.value:.1%} (chance {self.chance:.1%}), "
-            f"advantage {a.value:.3f} [{a.low:.3f}, {a.high:.3f}]"
-        )
-        if self.verdict == "leak":
-            wrong = " Being wrong more often than chance tells just as much." if self.headline.inverted else ""
-            return f"An outsider can guess {name}: {reached}.{wrong}"
-        if self.verdict == "none":
-            return f"No leak of {name} found: {reached}, under the margin of {self.margin:g}."
-        if self.headline.degenerate:
-            return f"Nothing can be said of {name}: the attackers gave every user the same guess, {reached}."
-        seen = f"an advantage of {self.detectable:.2f} or more" if self.detectable < 1 else "not even a full leak"
-        return f"Too few users to tell whether {name} leaks: {reached}. With {self.n:,} users {seen} is surely seen."
+"""How surely the smallest detectable leak would be seen."""
 
 
 def audit(
@@ -147,9 +39,14 @@ def audit(
     *,
     rules: Folds | None = None,
     margin: float = MARGIN,
+    permutations: int = 0,
     seed: int = 0,
 ) -> TargetAudit:
-    """Let the attacks (the `fast` panel if none are given) guess the attribute from the rows of `x`, and judge them."""
+    """Let the attacks (the `fast` panel if none are given) guess the attribute from the rows of `x`, and judge them.
+
+    The p-value is that of the corrected resampled t; with `permutations`, the labels are shuffled that often and all is
+    run again: folds, fitting, choice of attacker, meaning of its guesses. It takes as many times longer.
+    """
     rules, attacks = rules or Folds(), attacks or panel("fast")
     if rules.folds < 2 or rules.seeds < 1:
         raise UsageError(f"An audit needs at least 2 folds and 1 seed; got {rules.folds} and {rules.seeds}.")
@@ -158,7 +55,7 @@ def audit(
     codes = np.unique(attribute.codes[users], return_inverse=True)[1].astype(np.int64)
     played = play_folds(x[users], codes, len(labels), attacks, rules=rules, seed=seed)
     counts = tuple(int(c) for c in np.bincount(codes))
-    chosen = [_strongest([trials[f] for trials in played.values()]) for f in range(rules.folds * rules.seeds)]
+    chosen = _headline(played)
     shares = {name: n / len(chosen) for name, n in sorted(Counter(t.attack for t in chosen).items())}
     return TargetAudit(
         target=attribute.name,
@@ -167,7 +64,7 @@ def audit(
         attacks={name: _result(trials, labels, rules) for name, trials in played.items()},
         headline=_result(chosen, labels, rules),
         chosen=shares,
-        p_value=corrected_p(_relabelled(chosen, len(labels)), rules.test_share, 1 / len(labels), two_sided=False),
+        p_value=_p_value(x[users], codes, attacks, chosen, rules=rules, permutations=permutations, seed=seed),
         confusion=leakage.rates(np.sum([_counts(t, len(labels)) for t in chosen], axis=0)),
         margin=margin,
         detectable=_detectable(counts, margin, rules),
@@ -216,10 +113,39 @@ def records(results: Sequence[TargetAudit], *, dataset: str, model: str, defense
     rows = []
     for result in results:
         for name, attack in {**result.attacks, "headline": result.headline}.items():
-            for metric in ("balanced_accuracy", "advantage", "accuracy", "macro_f1", "auc"):
+            for metric in METRICS:
                 estimate = getattr(attack, metric)
                 rows.append(Record(dataset, model, defense, name, result.target, seed, metric, estimate))
     return rows
+
+
+def _headline(played: Mapping[str, list[Trial]]) -> list[Trial]:
+    """For each fold the attacker that speaks for the panel."""
+    return [_strongest(list(trials)) for trials in zip(*played.values(), strict=True)]
+
+
+def _p_value(
+    x: FloatArray,
+    codes: IntArray,
+    attacks: Mapping[str, Attack],
+    chosen: list[Trial],
+    *,
+    rules: Folds,
+    permutations: int,
+    seed: int,
+) -> float:
+    """How often pure chance does as well as the headline did."""
+    K = len(np.unique(codes))
+    reached = _relabelled(chosen, K)
+    if not permutations:
+        return corrected_p(reached, rules.test_share, 1 / K, two_sided=False)
+    rng, as_good = generator(seed, "permutations"), 0
+    for _ in track(range(permutations), "permuting the labels", permutations):
+        shuffled = rng.permutation(codes)
+        played = play_folds(x, shuffled, K, attacks, rules=rules, seed=seed)
+        # Rounding must not break a tie in favor of a leak.
+        as_good += bool(_relabelled(_headline(played), K).mean() >= reached.mean() - 1e-12)
+    return (1 + as_good) / (permutations + 1)
 
 
 def _strongest(trials: list[Trial]) -> Trial:

@@ -44,6 +44,12 @@ Ids = Annotated[Path | None, typer.Option(help="Ids of the rows, for a .npy or s
 Panel = Annotated[str, typer.Option(help="Which attackers: see `recveil list attacks`.")]
 Folds = Annotated[int, typer.Option(help="Parts the users are dealt into; each is attacked in turn.", min=2)]
 Seeds = Annotated[int, typer.Option(help="How often the users are dealt anew.", min=1)]
+Permutations = Annotated[
+    int,
+    typer.Option(
+        help="Shuffle the labels this often and run all again, for the p-value; 0 takes that of the corrected t.", min=0
+    ),
+]
 Margin = Annotated[float, typer.Option(help="An advantage under this is called no leak.", min=0.0, max=1.0)]
 
 
@@ -102,6 +108,7 @@ def audit(
     folds: Folds = 5,
     seeds: Seeds = 2,
     margin: Margin = 0.05,
+    permutations: Permutations = 0,
     report: Report = None,
     out: Annotated[Path | None, typer.Option(help="Write the JSON document to this file too.")] = None,
     fail_if: Annotated[
@@ -125,7 +132,7 @@ def audit(
 
     gates = [parse_gate(text) for text in fail_if or []]
     files = workflow.Files(embeddings, attributes, ids=ids, run=run, numeric=_names(numeric), bins=_bins(bins))
-    rules = workflow.Protocol(panel=panel, folds=folds, seeds=seeds, margin=margin, seed=seed, device=device)
+    rules = workflow.Protocol(panel, folds, seeds, margin=margin, permutations=permutations, seed=seed, device=device)
     with progress_bars(quiet=quiet):
         document = workflow.audit_files(files, _names(target), rules, report=report, out=out)
     emit(document, as_json=as_json)

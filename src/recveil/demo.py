@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recveil.atomic import check_folder, make_folder
-from recveil.audit import TargetAudit, audit, records
+from recveil.audit import audit, records
 from recveil.catalog import panel
 from recveil.clock import Clock
 from recveil.core import Attribute, Dataset, FloatArray, Record, Release, Split
@@ -22,6 +22,7 @@ from recveil.protect import displacement, protect
 from recveil.random import generator
 from recveil.report.document import audits, header, protocol, utility, write_json, write_records
 from recveil.report.html import write_report
+from recveil.verdict import TargetAudit
 
 __all__ = ["run_demo"]
 

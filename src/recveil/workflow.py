@@ -10,7 +10,7 @@ from typing import Any
 
 from recveil import games
 from recveil.atomic import check_parent
-from recveil.audit import MARGIN, TargetAudit, audit
+from recveil.audit import audit
 from recveil.catalog import EMBEDDING_DEFENSES, PANELS, lookup, make, panel
 from recveil.clock import Clock
 from recveil.core import Attribute, FloatArray
@@ -27,6 +27,7 @@ from recveil.protect import codes_of, displacement, targets_of
 from recveil.random import generator
 from recveil.report.document import audits, header, protocol, write_json
 from recveil.report.html import write_report
+from recveil.verdict import MARGIN, TargetAudit
 
 __all__ = ["Defense", "Files", "Protocol", "audit_files", "cloak_files"]
 
@@ -73,6 +74,7 @@ class Protocol:
     folds: int = 5
     seeds: int = 2
     margin: float = MARGIN
+    permutations: int = 0
     seed: int = 0
     device: str | None = None
 
@@ -84,11 +86,12 @@ class Protocol:
     def run(self, x: FloatArray, targets: list[Attribute]) -> list[TargetAudit]:
         """Audit each target on these vectors."""
         attacks = panel(self.panel, self.device)
-        return [audit(x, t, attacks, rules=self.rules, margin=self.margin, seed=self.seed) for t in targets]
+        options = {"rules": self.rules, "permutations": self.permutations, "margin": self.margin, "seed": self.seed}
+        return [audit(x, t, attacks, **options) for t in targets]  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, Any]:
         """For the document."""
-        return protocol(self.panel, self.rules, seed=self.seed, margin=self.margin)
+        return protocol(self.panel, self.rules, seed=self.seed, margin=self.margin, permutations=self.permutations)
 
 
 @dataclass(frozen=True)

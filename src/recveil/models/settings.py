@@ -10,7 +10,7 @@ SETTINGS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
     # 5-core, leave-one-out, full ranking; found by benchmarks/search.py, numbers in benchmarks/README.md.
     #
     # `recency`: BPR-MF and ALS are the models of the papers (0). DMF, NCF and LightGCN do not reach the papers' quality
-    # without a sense of time. The validation item asks for more still (10), but then a vector tells of a user's last few
+    # without a sense of time. The validation item asks for more still (10), but then a vector tells of the last few
     # items only: it is held at 3, where the newest pair counts twenty times the oldest.
     "ml-1m": {
         # The best on validation of those with 128 dimensions, for time: 256 dimensions are better there (NDCG@10 0.0548

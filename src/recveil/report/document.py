@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from recveil.atomic import writing
-from recveil.audit import MARGIN, TargetAudit
 from recveil.catalog import PANELS
 from recveil.core import Attribute, Record
 from recveil.games import Folds
 from recveil.metrics import ranking
 from recveil.report.summary import SCHEMA
+from recveil.verdict import MARGIN, TargetAudit
 
 __all__ = ["audits", "header", "protocol", "utility", "write_json", "write_records"]
 
@@ -28,7 +28,7 @@ def header(command: str, argv: list[str]) -> dict[str, Any]:
     return {"schema": SCHEMA, "recveil": version("recveil"), "command": command, "argv": argv}
 
 
-def protocol(panel: str, rules: Folds, *, seed: int, margin: float = MARGIN) -> dict[str, Any]:
+def protocol(panel: str, rules: Folds, *, seed: int, margin: float = MARGIN, permutations: int = 0) -> dict[str, Any]:
     """Under which rules the attacks were run."""
     return {
         "panel": panel,
@@ -39,7 +39,7 @@ def protocol(panel: str, rules: Folds, *, seed: int, margin: float = MARGIN) -> 
         "margin": margin,
         "attacker": "adaptive",
         "surface": "user vectors",
-        "p_value": "corrected resampled t, one-sided",
+        "p_value": f"{permutations} permutations of the labels" if permutations else "corrected resampled t, one-sided",
         "seed": seed,
     }
 

@@ -1,0 +1,120 @@
+"""What an audit found of one attribute, and what it means: numbers, verdict, one plain sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from recveil.core import Estimate, FloatArray
+
+__all__ = ["MARGIN", "METRICS", "AttackResult", "TargetAudit"]
+
+METRICS = ("balanced_accuracy", "advantage", "accuracy", "macro_f1", "auc")
+
+MARGIN = 0.05
+"""An advantage under this is called no leak."""
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """What one attacker reached on the users under attack."""
+
+    balanced_accuracy: Estimate
+    advantage: Estimate
+    accuracy: Estimate
+    macro_f1: Estimate
+    auc: Estimate
+    recall: dict[str, Estimate]
+    inverted: bool
+    degenerate: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        plain = {name: getattr(self, name).to_dict() for name in METRICS}
+        recall = {k: e.to_dict() for k, e in self.recall.items()}
+        return {**plain, "recall": recall, "inverted": self.inverted, "degenerate": self.degenerate}
+
+
+@dataclass(frozen=True, eq=False)
+class TargetAudit:
+    """The audit of one attribute. `chosen` says in what share of the folds each attacker spoke for the panel."""
+
+    target: str
+    labels: tuple[str, ...]
+    counts: tuple[int, ...]
+    attacks: dict[str, AttackResult]
+    headline: AttackResult
+    chosen: dict[str, float]
+    p_value: float
+    confusion: FloatArray
+    margin: float
+    detectable: float
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def n(self) -> int:
+        """Users whose class is known."""
+        return sum(self.counts)
+
+    @property
+    def chance(self) -> float:
+        """The balanced accuracy of guessing without looking."""
+        return 1 / len(self.labels)
+
+    @property
+    def headline_attack(self) -> str:
+        """The attacker that spoke for the panel most often."""
+        return max(self.chosen, key=lambda name: self.chosen[name])
+
+    @property
+    def verdict(self) -> str:
+        """`leak`, `none` or `inconclusive`, from the interval of the headline advantage against the margin.
+
+        Leak: chance is excluded and the estimate reaches the margin. None: all of the interval lies under the margin,
+        the attacker did make guesses, and there were users enough to see a leak of twice the margin.
+        """
+        a = self.headline.advantage
+        if a.low > 0 and a.value >= self.margin:
+            return "leak"
+        trusted = not self.headline.degenerate and self.detectable < 2 * self.margin
+        return "none" if a.high < self.margin and trusted else "inconclusive"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON and the report."""
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence(),
+            "chance": self.chance,
+            "majority": max(self.counts) / self.n,
+            "n": self.n,
+            "labels": list(self.labels),
+            "counts": dict(zip(self.labels, self.counts, strict=True)),
+            "margin": self.margin,
+            "detectable": self.detectable,
+            "headline": {
+                "attack": self.headline_attack,
+                **self.headline.to_dict(),
+                "p_value": self.p_value,
+                "chosen": self.chosen,
+            },
+            "attacks": {name: result.to_dict() for name, result in self.attacks.items()},
+            "confusion": [[round(float(v), 4) for v in row] for row in self.confusion],
+            "notes": self.notes,
+        }
+
+    def sentence(self) -> str:
+        """The verdict in words."""
+        a, b, name = self.headline.advantage, self.headline.balanced_accuracy, self.target
+        reached = (
+            f"balanced accuracy {b.value:.1%} (chance {self.chance:.1%}), "
+            f"advantage {a.value:.3f} [{a.low:.3f}, {a.high:.3f}]"
+        )
+        if self.verdict == "leak":
+            wrong = " Being wrong more often than chance tells just as much." if self.headline.inverted else ""
+            return f"An outsider can guess {name}: {reached}.{wrong}"
+        if self.verdict == "none":
+            return f"No leak of {name} found: {reached}, under the margin of {self.margin:g}."
+        if self.headline.degenerate:
+            return f"Nothing can be said of {name}: the attackers gave every user the same guess, {reached}."
+        seen = f"an advantage of {self.detectable:.2f} or more" if self.detectable < 1 else "not even a full leak"
+        return f"Too few users to tell whether {name} leaks: {reached}. With {self.n:,} users {seen} is surely seen."
