@@ -102,6 +102,8 @@ def main() -> None:
         best = [r for r in (choose(tried, name) for name in names) if r]
         again = [(r["model"], r["options"], seed, start + 10 * given.limit) for seed in (1, 2) for r in best]
         final = best + pool.map(run, again, chunksize=1)
+        for row in final[len(best) :]:
+            show(row, given.log)
     print("\n| model | HR@10 | NDCG@10 | seconds | settings |\n| --- | --- | --- | --- | --- |")
     for row in best:
         mine = [r for r in final if r["model"] == row["model"] and "test" in r]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.core import Attribute
-from recveil.data.attributes import MOST_CLASSES, attributes_of, cut, numbers_of, without_empty_classes
+from recveil.data.attributes import MOST_CLASSES, attributes_of, cut, joint, numbers_of, without_empty_classes
 from recveil.errors import DataError
 
 
@@ -112,3 +112,12 @@ def test_empty_classes_go():
     attribute = without_empty_classes(Attribute("x", np.array([2, -1, 0, 2]), ("a", "b", "c")))
     assert attribute.labels == ("a", "c")
     assert attribute.codes.tolist() == [1, -1, 0, 1]
+
+
+def test_joint_cells_are_the_combinations_that_occur() -> None:
+    gender = Attribute("gender", np.array([0, 1, 1, -1, 0]), ("F", "M"))
+    age = Attribute("age", np.array([1, 0, 1, 0, 1]), ("young", "old"))
+    both = joint([gender, age])
+    assert both.name == "gender & age"
+    assert both.labels == ("F & old", "M & young", "M & old")
+    assert both.codes.tolist() == [0, 1, 2, -1, 0]

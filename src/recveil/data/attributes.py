@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from recveil.core import UNKNOWN, Attribute, FloatArray, IntArray
 from recveil.errors import DataError
 
-__all__ = ["MOST_CLASSES", "attributes_of", "cut", "numbers_of", "without_empty_classes"]
+__all__ = ["MOST_CLASSES", "attributes_of", "cut", "joint", "numbers_of", "without_empty_classes"]
 
 MOST_CLASSES = 200
 """A column with more different values than this is an address or a name rather than a class."""
@@ -57,6 +58,17 @@ def cut(name: str, values: FloatArray, edges: Sequence[float]) -> Attribute:
         raise DataError(f"Cannot cut '{name}' at {list(edges)}. Give one or more edges, each above the one before.")
     codes = np.where(np.isnan(values), UNKNOWN, np.searchsorted(cuts, values, side="right")).astype(np.int64)
     return without_empty_classes(Attribute(name, codes, _band_labels(cuts)))
+
+
+def joint(attributes: Sequence[Attribute]) -> Attribute:
+    """All combinations of classes as one attribute; unknown where any of them is."""
+    shape = tuple(len(a.labels) for a in attributes)
+    codes = np.stack([a.codes for a in attributes])
+    known = (codes != UNKNOWN).all(0)
+    cells = np.ravel_multi_index(tuple(np.where(known, c, 0) for c in codes), shape)
+    labels = tuple(" & ".join(parts) for parts in product(*(a.labels for a in attributes)))
+    name = " & ".join(a.name for a in attributes)
+    return without_empty_classes(Attribute(name, np.where(known, cells, UNKNOWN).astype(np.int64), labels))
 
 
 def numbers_of(attribute: Attribute) -> FloatArray | None:
