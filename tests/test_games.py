@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from recveil.attacks.attribute.battery import ATTACKS
 from recveil.attacks.attribute.tasks import Task
+from recveil.errors import UsageError
 from recveil.games import Folds, play_folds
 
 
@@ -87,3 +89,31 @@ def test_attackers_meet_the_same_folds_and_do_not_share_their_luck() -> None:
 def test_the_test_share_is_test_users_over_training_users() -> None:
     assert Folds(folds=5).test_share == pytest.approx(20 / 80)
     assert Folds(folds=2).test_share == pytest.approx(1)
+
+
+def test_a_smaller_leak_ratio_trains_on_fewer_users_of_every_class() -> None:
+    codes = np.repeat([0, 1], [150, 50])
+    spy, rules = Spy(), Folds(5, 1, leak_ratio=0.2)
+    play_folds(np.zeros((200, 1)), codes, 2, {"spy": spy}, rules=rules, seed=0)
+    outer = [t for t in spy.tasks if len(t.train) == 40]
+    assert len(outer) == 5
+    assert {tuple(np.bincount(codes[t.train])) for t in outer} == {(30, 10)}
+    assert all(not set(t.train) & set(t.test) for t in spy.tasks)
+    assert rules.test_share == 1.0
+    with pytest.raises(UsageError, match="at or below 0.8"):
+        Folds(5, 1, leak_ratio=0.9)
+
+
+def test_the_static_attacker_learns_from_one_table_and_meets_the_users_in_another() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=300)
+    before = rng.standard_normal((300, 2)) + 3 * codes[:, None]
+
+    def right(seen_in: np.ndarray) -> float:
+        attacks = {"a": ATTACKS["logistic"]("cpu")}
+        played = play_folds(before, codes, 2, attacks, rules=Folds(3, 1), seed=0, seen_in=seen_in)
+        return float(np.mean([(t.test.score.argmax(1) == t.test.truth).mean() for t in played["a"]]))
+
+    assert right(before) > 0.9
+    assert right(3 - before) < 0.1  # turned round after it learned: it does not learn again
+    assert right(rng.standard_normal((300, 2))) < 0.7

@@ -2,7 +2,7 @@ import pytest
 import typer
 
 from recveil.errors import UsageError
-from recveil.gates import judge, parse_gate
+from recveil.gates import Checks, parse_gate
 
 DOCUMENT = {
     "targets": {
@@ -15,7 +15,7 @@ DOCUMENT = {
 
 def exit_code(*texts: str) -> int:
     try:
-        judge([parse_gate(t) for t in texts], DOCUMENT)
+        Checks.of(texts, None).judge(DOCUMENT)
     except typer.Exit as stop:
         return stop.exit_code
     return 0
@@ -48,4 +48,4 @@ def test_a_malformed_gate_shows_the_grammar(text: str) -> None:
 
 def test_a_gate_on_what_was_not_audited_is_refused() -> None:
     with pytest.raises(UsageError, match="Did you mean 'gender'"):
-        judge([parse_gate("gendr.advantage.low > 0.1")], DOCUMENT)
+        Checks.of(["gendr.advantage.low > 0.1"], None).judge(DOCUMENT)

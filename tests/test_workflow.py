@@ -1,3 +1,5 @@
+"""A whole audit of files: other surfaces than the vectors, the past, single users, joint classes."""
+
 from pathlib import Path
 
 import numpy as np
@@ -5,42 +7,70 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recveil.data.released import write_vectors
-from recveil.errors import DataError, UsageError
-from recveil.workflow import Files
+from recveil.data.released import write_lists, write_vectors
+from recveil.errors import DataError
+from recveil.inputs import Files
+from recveil.workflow import Defense, Outputs, Protocol, audit_files, cloak_files
+
+RULES = Protocol(folds=3, seeds=1, device="cpu")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_vectors(tmp_path / "users.parquet", "user_id", np.arange(40), np.eye(40, 3, dtype=np.float32))
-    columns = {"user_id": np.arange(40), "gender": ["F", "M"] * 20, "age": np.linspace(18, 60, 40)}
-    pq.write_table(pa.table(columns), tmp_path / "attributes.parquet")
+    """Vectors without a leak, lists that give gender away, and the table from which the vectors were moved."""
+    rng = np.random.default_rng(0)
+    n, ids = 240, np.arange(240) + 1000
+    code = rng.integers(2, size=n)
+    before = rng.standard_normal((n, 3)).astype(np.float32)
+    write_vectors(tmp_path / "before.parquet", "user_id", ids[::-1], before[::-1])
+    write_vectors(
+        tmp_path / "users.parquet", "user_id", ids, before + np.where(code, 1, -1)[:, None] * np.float32(0.05)
+    )
+    write_vectors(tmp_path / "items.parquet", "item_id", np.arange(20), rng.standard_normal((20, 3)).astype(np.float32))
+    lists = np.argsort(rng.random((n, 10)), axis=1)[:, :5] + 10 * code[:, None]
+    write_lists(tmp_path / "recommendations.parquet", lists, ids, np.arange(20))
+    facts = {
+        "user_id": ids,
+        "gender": np.array(["F", "M"], object)[code],
+        "hand": np.array(["l", "r"], object)[ids % 2],
+    }
+    pq.write_table(pa.table(facts), tmp_path / "attributes.parquet")
     return tmp_path
 
 
-def test_a_run_folder_stands_for_its_two_files(folder: Path) -> None:
-    vectors, targets = Files(None, None, run=folder).read(["gender"])
-    assert vectors.x.shape == (40, 3)
-    assert [t.name for t in targets] == ["gender"]
+def test_another_surface_is_another_verdict(folder: Path) -> None:
+    files = Files(None, None, run=folder)
+    assert audit_files(files, ["gender"], RULES)["targets"]["gender"]["verdict"] != "leak"
+    for surface in ("lists", "list_means"):
+        document = audit_files(files, ["gender"], Protocol(folds=3, seeds=1, surface=surface, device="cpu"))
+        assert document["targets"]["gender"]["verdict"] == "leak", surface
+    with pytest.raises(DataError, match="no interactions"):
+        audit_files(files, ["gender"], Protocol(folds=3, seeds=1, surface="interactions"))
 
 
-def test_without_a_target_all_classes_are_taken_and_numbers_left_out(folder: Path) -> None:
-    files = Files(folder / "users.parquet", folder / "attributes.parquet", numeric=["age"])
-    assert [t.name for t in files.read([])[1]] == ["gender"]
+def test_who_holds_both_tables_reads_the_class_off_the_displacement(folder: Path) -> None:
+    document = audit_files(Files(None, None, run=folder), ["gender"], RULES, before=folder / "before.parquet")
+    assert document["targets"]["gender"]["verdict"] != "leak"
+    assert document["two_releases"]["gender"]["verdict"] == "leak"
+    assert document["two_releases"]["gender"]["headline"]["balanced_accuracy"]["value"] > 0.95
+    assert document["static"]["gender"]["verdict"] != "leak"
 
 
-def test_numbers_are_refused_as_targets_unless_cut(folder: Path) -> None:
-    files = Files(folder / "users.parquet", folder / "attributes.parquet", numeric=["age"])
-    with pytest.raises(DataError, match="--bins age=35,45"):
-        files.read(["age"])
-    cut = Files(folder / "users.parquet", folder / "attributes.parquet", bins={"age": [35, 45]})
-    assert cut.read(["age"])[1][0].labels == ("<35", "35-44", "45+")
+def test_joint_classes_are_audited_beside_the_single_ones(folder: Path) -> None:
+    document = audit_files(Files(None, None, run=folder), ["gender", "hand"], RULES, together=True)
+    assert list(document["targets"]) == ["gender", "hand", "gender & hand"]
+    assert document["targets"]["gender & hand"]["chance"] == 0.25
 
 
-def test_files_or_a_folder_but_not_both(folder: Path) -> None:
-    with pytest.raises(UsageError, match="not both"):
-        Files(folder / "users.parquet", None, run=folder).read([])
-    with pytest.raises(UsageError, match="--embeddings FILE"):
-        Files(None, None).read([])
-    with pytest.raises(DataError, match="recveil train"):
-        Files(None, None, run=folder / "nothing").read([])
+def test_single_users_are_told_in_their_own_file_and_nowhere_else(folder: Path, tmp_path: Path) -> None:
+    outputs = Outputs(risk=folder / "risk.parquet", out=folder / "d.json")
+    audit_files(Files(None, None, run=folder), ["gender"], RULES, outputs=outputs)
+    risk = pq.read_table(folder / "risk.parquet")
+    assert sorted(risk["user_id"].to_pylist()) == list(range(1000, 1240))
+    assert "1017" not in (folder / "d.json").read_text()
+
+
+def test_cloaking_reports_who_holds_both_tables(folder: Path) -> None:
+    files = Files(None, None, run=folder)
+    document = cloak_files(files, ["gender"], Defense("gaussian"), RULES, out=folder / "c.parquet", audited=True)
+    assert {"before", "targets", "static", "two_releases"} <= set(document)

@@ -41,11 +41,13 @@ def audit(
     margin: float = MARGIN,
     permutations: int = 0,
     seed: int = 0,
+    seen_in: FloatArray | None = None,
 ) -> TargetAudit:
     """Let the attacks (the `fast` panel if none are given) guess the attribute from the rows of `x`, and judge them.
 
     The p-value is that of the corrected resampled t; with `permutations`, the labels are shuffled that often and all is
     run again: folds, fitting, choice of attacker, meaning of its guesses. It takes as many times longer.
+    With `seen_in`, the attacker learns from `x` and meets the users under attack in that table.
     """
     rules, attacks = rules or Folds(), attacks or panel("fast")
     if rules.folds < 2 or rules.seeds < 1:
@@ -53,7 +55,8 @@ def audit(
     _check(x, attribute)
     users, labels, notes = usable_users(attribute, rules.folds, inner=rules.inner)
     codes = np.unique(attribute.codes[users], return_inverse=True)[1].astype(np.int64)
-    played = play_folds(x[users], codes, len(labels), attacks, rules=rules, seed=seed)
+    met = None if seen_in is None else seen_in[users]
+    played = play_folds(x[users], codes, len(labels), attacks, rules=rules, seed=seed, seen_in=met)
     counts = tuple(int(c) for c in np.bincount(codes))
     chosen = _headline(played)
     shares = {name: n / len(chosen) for name, n in sorted(Counter(t.attack for t in chosen).items())}
@@ -69,6 +72,8 @@ def audit(
         margin=margin,
         detectable=_detectable(counts, margin, rules),
         notes=notes,
+        users=users,
+        played=played,
     )
 
 

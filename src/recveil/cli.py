@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from recveil.errors import UsageError
+from recveil.options import (
+    Attributes,
+    Baseline,
+    Before,
+    Bins,
+    Device,
+    Embeddings,
+    FailIf,
+    Folds,
+    Ids,
+    Interactions,
+    ItemEmbeddings,
+    Joint,
+    Json,
+    JsonOut,
+    Junit,
+    LeakRatio,
+    Margin,
+    Numeric,
+    Panel,
+    Permutations,
+    Quiet,
+    Recommendations,
+    Report,
+    RiskOut,
+    Run,
+    Sarif,
+    Seed,
+    Seeds,
+    Surface,
+    Target,
+    bins_of,
+    names,
+    options_of,
+)
 from recveil.terminal import emit, guarded, print_summary, progress_bars, say
 
 app = typer.Typer(
@@ -21,56 +54,10 @@ app = typer.Typer(
 data_app = typer.Typer(help="The named data sets: what there is, where to get it, what is in it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
-Seed = Annotated[int, typer.Option(help="Same seed, same numbers (on the CPU, byte for byte).", min=0)]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N; the best there is if not given.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout; everything else goes to stderr.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; errors are still said.")]
-Report = Annotated[Path | None, typer.Option(help="Write a self-contained HTML report to this file.")]
-Target = Annotated[str, typer.Option(help="Attributes, separated by commas, as in gender,age.")]
-Numeric = Annotated[str, typer.Option(help="Columns that hold numbers rather than classes, separated by commas.")]
-Bins = Annotated[
-    list[str] | None, typer.Option(help="Cut a numeric column into classes, as in age=35,45. May be repeated.")
-]
-Embeddings = Annotated[
-    Path | None,
-    typer.Option(help="Table of user vectors: user_id + embedding, or emb_0..; .parquet .csv .npy .safetensors"),
-]
-Attributes = Annotated[
-    Path | None, typer.Option(help="Table with user_id and one column for each attribute; empty = undisclosed.")
-]
-Ids = Annotated[Path | None, typer.Option(help="Ids of the rows, for a .npy or safetensors file without any.")]
-Panel = Annotated[str, typer.Option(help="Which attackers: see `recveil list attacks`.")]
-Folds = Annotated[int, typer.Option(help="Parts the users are dealt into; each is attacked in turn.", min=2)]
-Seeds = Annotated[int, typer.Option(help="How often the users are dealt anew.", min=1)]
-Permutations = Annotated[
-    int,
-    typer.Option(
-        help="Shuffle the labels this often and run all again, for the p-value; 0 takes that of the corrected t.", min=0
-    ),
-]
-Margin = Annotated[float, typer.Option(help="An advantage under this is called no leak.", min=0.0, max=1.0)]
-
 
 def main() -> None:
     """The entry point of the `recveil` command."""
     app()
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _bins(given: list[str] | None) -> dict[str, list[float]]:
-    bins = {}
-    for text in given or []:
-        name, _, edges = text.partition("=")
-        try:
-            bins[name.strip()] = [float(edge) for edge in edges.split(",")]
-        except ValueError:
-            raise UsageError(f"Cannot read --bins {text}. Write name=edge,edge, as in age=35,45.") from None
-    return bins
 
 
 @app.command()
@@ -97,9 +84,7 @@ def demo(
 def audit(
     embeddings: Embeddings = None,
     attributes: Attributes = None,
-    run: Annotated[
-        Path | None, typer.Option(help="Folder written by `recveil train`, instead of the two files.")
-    ] = None,
+    run: Run = None,
     ids: Ids = None,
     target: Target = "",
     numeric: Numeric = "",
@@ -109,12 +94,20 @@ def audit(
     seeds: Seeds = 2,
     margin: Margin = 0.05,
     permutations: Permutations = 0,
+    leak_ratio: LeakRatio = None,
+    surface: Surface = "user_vectors",
+    item_embeddings: ItemEmbeddings = None,
+    recommendations: Recommendations = None,
+    interactions: Interactions = None,
+    before: Before = None,
+    joint: Joint = False,
     report: Report = None,
-    out: Annotated[Path | None, typer.Option(help="Write the JSON document to this file too.")] = None,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(help='Exit 1 if this holds, as in "gender.advantage.low > 0.05". May be repeated.'),
-    ] = None,
+    out: JsonOut = None,
+    risk_out: RiskOut = None,
+    junit: Junit = None,
+    sarif: Sarif = None,
+    baseline: Baseline = None,
+    fail_if: FailIf = None,
     seed: Seed = 0,
     device: Device = None,
     as_json: Json = False,
@@ -123,21 +116,24 @@ def audit(
     """Attack a table of user vectors: can an outsider guess these attributes?
 
     The attackers learn from most users and guess the others, several times over. The verdict is `leak`, `none` or
-    `inconclusive`; without --fail-if the command exits 0 whatever it found.
+    `inconclusive`; without --fail-if or --baseline the command exits 0 whatever it found.
 
     Example: recveil audit --embeddings users.parquet --attributes attributes.parquet --target gender --report out.html
     """
     from recveil import workflow
-    from recveil.gates import judge, parse_gate
+    from recveil.gates import Checks
+    from recveil.inputs import Files
 
-    gates = [parse_gate(text) for text in fail_if or []]
-    files = workflow.Files(embeddings, attributes, ids=ids, run=run, numeric=_names(numeric), bins=_bins(bins))
-    rules = workflow.Protocol(panel, folds, seeds, margin=margin, permutations=permutations, seed=seed, device=device)
+    checks = Checks.of(fail_if or [], baseline)
+    more = {"item_embeddings": item_embeddings, "recommendations": recommendations, "interactions": interactions}
+    files = Files(embeddings, attributes, ids, run, **more, numeric=names(numeric), bins=bins_of(bins))
+    rules = workflow.Protocol(panel, folds, seeds, margin, permutations, leak_ratio, surface, seed, device)
+    outputs = workflow.Outputs(report, out, risk_out, junit, sarif)
     with progress_bars(quiet=quiet):
-        document = workflow.audit_files(files, _names(target), rules, report=report, out=out)
+        document = workflow.audit_files(files, names(target), rules, outputs=outputs, before=before, together=joint)
     emit(document, as_json=as_json)
     print_summary(document, quiet=quiet or as_json)
-    judge(gates, document)
+    checks.judge(document, junit=junit, sarif=sarif)
 
 
 @app.command()
@@ -146,9 +142,7 @@ def cloak(
     out: Annotated[Path, typer.Option(help="Where to write the cloaked table, in the form of the input.")],
     embeddings: Embeddings = None,
     attributes: Attributes = None,
-    run: Annotated[
-        Path | None, typer.Option(help="Folder written by `recveil train`, instead of the two files.")
-    ] = None,
+    run: Run = None,
     ids: Ids = None,
     target: Target = "",
     numeric: Numeric = "",
@@ -172,12 +166,13 @@ def cloak(
     Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
     from recveil import workflow
+    from recveil.inputs import Files
 
-    files = workflow.Files(embeddings, attributes, ids=ids, run=run, numeric=_names(numeric), bins=_bins(bins))
+    files = Files(embeddings, attributes, ids=ids, run=run, numeric=names(numeric), bins=bins_of(bins))
     rules = workflow.Protocol(panel=panel, folds=folds, seeds=seeds, margin=margin, seed=seed, device=device)
     defense = workflow.Defense(method, strength)
     with progress_bars(quiet=quiet):
-        document = workflow.cloak_files(files, _names(target), defense, rules, out=out, report=report, audited=as_json)
+        document = workflow.cloak_files(files, names(target), defense, rules, out=out, report=report, audited=as_json)
     emit(document, as_json=as_json)
     print_summary(document, quiet=quiet or as_json)
     say(f"Wrote {out}.", quiet=quiet or as_json)
@@ -211,8 +206,8 @@ def train(
     """
     from recveil import training
 
-    plan = training.Plan(data, model, _options(option), k=k, seed=seed, device=device)
-    chosen = training.Defense(defense, strength, _names(target)) if defense else None
+    plan = training.Plan(data, model, options_of(option), k=k, seed=seed, device=device)
+    chosen = training.Defense(defense, strength, names(target)) if defense else None
     with progress_bars(quiet=quiet):
         document = training.train_run(plan, out, chosen)
     emit(document, as_json=as_json)
@@ -293,17 +288,3 @@ def data_describe(
     emit(facts, as_json=as_json)
     for key, value in facts.items():
         say(f"{key:20} {value}", quiet=as_json)
-
-
-def _options(given: list[str] | None) -> dict[str, Any]:
-    """Hyper-parameters written name=value; numbers are read as numbers, nothing is evaluated."""
-    options: dict[str, Any] = {}
-    for text in given or []:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"Cannot read --option {text}. Write name=value, as in epochs=50.")
-        try:
-            options[name.strip()] = json.loads(value)
-        except json.JSONDecodeError:
-            options[name.strip()] = value
-    return options

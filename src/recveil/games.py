@@ -14,6 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from recveil.attacks.attribute.tasks import Attack, Task
 from recveil.core import FloatArray, IntArray, Scores
+from recveil.errors import UsageError
 from recveil.random import generator
 
 __all__ = ["Folds", "Trial", "play_folds"]
@@ -21,16 +22,27 @@ __all__ = ["Folds", "Trial", "play_folds"]
 
 @dataclass(frozen=True)
 class Folds:
-    """How the users are dealt: `folds` stratified parts, `seeds` times over, `inner` parts of each training part."""
+    """How the users are dealt: `folds` stratified parts, `seeds` times over, `inner` parts of each training part.
+
+    `leak_ratio` is the share of all users whose attribute the attacker knows; if not given, all who are not attacked.
+    """
 
     folds: int = 5
     seeds: int = 2
     inner: int = 2
+    leak_ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.leak_ratio is not None and not 0 < self.leak_ratio <= 1 - 1 / self.folds + 1e-9:
+            raise UsageError(
+                f"A leak ratio of {self.leak_ratio:g} is not possible with {self.folds} folds. It must lie above 0 and "
+                f"at or below {1 - 1 / self.folds:g}, the share of the users who are not under attack."
+            )
 
     @property
     def test_share(self) -> float:
         """n_test / n_train."""
-        return 1 / (self.folds - 1)
+        return (1 / self.folds) / (self.leak_ratio or 1 - 1 / self.folds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +55,24 @@ class Trial:
 
 
 def play_folds(
-    x: FloatArray, codes: IntArray, n_classes: int, attacks: Mapping[str, Attack], *, rules: Folds, seed: int
+    x: FloatArray,
+    codes: IntArray,
+    n_classes: int,
+    attacks: Mapping[str, Attack],
+    *,
+    rules: Folds,
+    seed: int,
+    seen_in: FloatArray | None = None,
 ) -> dict[str, list[Trial]]:
-    """Let each attack play every fold of every seed; all `codes` must be known."""
+    """Let each attack play every fold of every seed; all `codes` must be known.
+
+    With `seen_in`, the attacker learns from the rows of `x` and meets the users under attack in that other table: the
+    static attacker, who learned before a defense and does not learn again.
+    """
     deals = [deal for s in range(rules.seeds) for deal in _deal(codes, rules, generator(seed, "folds", s))]
+    if seen_in is not None:
+        deals = [(Task(outer.train, outer.test + len(x)), inners) for outer, inners in deals]
+        x, codes = np.concatenate([x, seen_in]), np.concatenate([codes, codes])
     tasks = [task for outer, inners in deals for task in (outer, *inners)]
     played = {}
     for name, attack in attacks.items():
@@ -58,10 +84,23 @@ def play_folds(
 def _deal(codes: IntArray, rules: Folds, rng: np.random.Generator) -> list[tuple[Task, list[Task]]]:
     """For each fold: the outer task, and the inner tasks among its training users."""
     deals = []
-    for train, test in _cut(codes, rules.folds, rng):
+    for rest, test in _cut(codes, rules.folds, rng):
+        train = rest if rules.leak_ratio is None else _known(rest, codes, rules, rng)
         inner = [Task(train[a], train[b]) for a, b in _cut(codes[train], rules.inner, rng)]
         deals.append((Task(train, test), inner))
     return deals
+
+
+def _known(rest: IntArray, codes: IntArray, rules: Folds, rng: np.random.Generator) -> IntArray:
+    """The users whose attribute the attacker knows: the same share of every class, at least one for each inner fold."""
+    assert rules.leak_ratio is not None
+    share = rules.leak_ratio / (1 - 1 / rules.folds)
+    shuffled = rng.permutation(rest)
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    counts = np.bincount(codes[rest])
+    place = np.arange(len(rest)) - (np.cumsum(counts) - counts)[codes[by_class]]
+    kept = np.maximum(rules.inner, np.ceil(share * counts - 1e-9))
+    return np.sort(by_class[place < kept[codes[by_class]]])
 
 
 def _cut(codes: IntArray, folds: int, rng: np.random.Generator) -> list[tuple[IntArray, IntArray]]:

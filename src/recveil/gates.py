@@ -6,13 +6,17 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
 
+from recveil.baseline import compare, exit_code, read_baseline
 from recveil.errors import UsageError, unknown_name
+from recveil.report.junit import write_junit
+from recveil.report.sarif import write_sarif
 
-__all__ = ["Gate", "judge", "parse_gate"]
+__all__ = ["Checks", "Gate", "parse_gate"]
 
 OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 METRICS = ("advantage", "balanced_accuracy", "accuracy", "macro_f1", "auc")
@@ -57,16 +61,44 @@ def parse_gate(text: str) -> Gate:
         raise UsageError(f"Cannot read --fail-if '{text}': '{number}' is not a number. {HELP}") from None
 
 
-def judge(gates: Sequence[Gate], document: Mapping[str, Any]) -> None:
-    """Exit 1 where a gate's condition holds; 4 where none does but a verdict it hangs on is inconclusive."""
-    targets = document["targets"]
-    held = [gate for gate in gates if gate.holds(targets)]
-    for gate in held:
-        typer.echo(f"recveil: gate failed: {gate.text}", err=True)
-    if held:
-        raise typer.Exit(1)
-    open_ = [gate for gate in gates if targets[gate.target]["verdict"] == "inconclusive" or gate.holds(targets) is None]
-    for gate in open_:
-        typer.echo(f"recveil: gate inconclusive, too few users to tell: {gate.text}", err=True)
-    if open_:
-        raise typer.Exit(4)
+@dataclass(frozen=True)
+class Checks:
+    """All that may fail a build: conditions on the numbers, and the last release that must not be undercut."""
+
+    gates: tuple[Gate, ...] = ()
+    baseline: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, texts: Sequence[str], baseline: Path | None) -> Checks:
+        """Read both before the work, so that a slip of the pen costs nothing."""
+        return cls(tuple(parse_gate(text) for text in texts), None if baseline is None else read_baseline(baseline))
+
+    def judge(self, document: Mapping[str, Any], *, junit: Path | None = None, sarif: Path | None = None) -> None:
+        """Write what CI reads, then exit 1 where something failed, 4 where it cannot be told."""
+        held, unsure = self._gates(document["targets"])
+        findings = [] if self.baseline is None else compare(document, self.baseline)
+        worse = [finding.sentence for finding in findings if finding.kind == "worse"]
+        if junit is not None:
+            write_junit(document, junit, [*held, *worse])
+        if sarif is not None:
+            write_sarif(document, sarif)
+        for text in held:
+            typer.echo(f"recveil: gate failed: {text}", err=True)
+        for text in unsure:
+            typer.echo(f"recveil: gate inconclusive, too few users to tell: {text}", err=True)
+        for finding in findings:
+            typer.echo(f"recveil: baseline: {finding.sentence}", err=True)
+        codes = {exit_code(findings), 1 if held else 0, 4 if unsure else 0}
+        if codes != {0}:
+            raise typer.Exit(1 if 1 in codes else 4)
+
+    def _gates(self, targets: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """The conditions that hold, and those that cannot be told."""
+        answers = {gate: gate.holds(targets) for gate in self.gates}
+        held = [gate.text for gate, holds in answers.items() if holds]
+        unsure = [
+            gate.text
+            for gate, holds in answers.items()
+            if holds is None or (not holds and targets[gate.target]["verdict"] == "inconclusive")
+        ]
+        return held, unsure

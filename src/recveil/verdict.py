@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from recveil.core import Estimate, FloatArray
+import numpy as np
+
+from recveil.core import Estimate, FloatArray, IntArray
+from recveil.games import Trial
 
 __all__ = ["MARGIN", "METRICS", "AttackResult", "TargetAudit"]
 
@@ -37,7 +40,10 @@ class AttackResult:
 
 @dataclass(frozen=True, eq=False)
 class TargetAudit:
-    """The audit of one attribute. `chosen` says in what share of the folds each attacker spoke for the panel."""
+    """The audit of one attribute. `chosen` says in what share of the folds each attacker spoke for the panel.
+
+    `played` and `users` (rows of the table) are what was guessed of single users; no document holds them.
+    """
 
     target: str
     labels: tuple[str, ...]
@@ -50,6 +56,8 @@ class TargetAudit:
     margin: float
     detectable: float
     notes: list[str] = field(default_factory=list)
+    users: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
+    played: dict[str, list[Trial]] = field(default_factory=dict, repr=False)
 
     @property
     def n(self) -> int:

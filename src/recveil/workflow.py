@@ -3,67 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from recveil import games
 from recveil.atomic import check_parent
+from recveil.attacks.attribute.views import two_releases
 from recveil.audit import audit
 from recveil.catalog import EMBEDDING_DEFENSES, PANELS, lookup, make, panel
 from recveil.clock import Clock
 from recveil.core import Attribute, FloatArray
-from recveil.data.files import (
-    Vectors,
-    check_output,
-    read_attributes,
-    read_embeddings,
-    require_classes,
-    write_embeddings,
-)
-from recveil.errors import DataError, UsageError
-from recveil.protect import codes_of, displacement, targets_of
+from recveil.data.attributes import joint
+from recveil.data.files import Vectors, check_output, require_classes, write_embeddings
+from recveil.inputs import Files
+from recveil.protect import codes_of, displacement
 from recveil.random import generator
 from recveil.report.document import audits, header, protocol, write_json
 from recveil.report.html import write_report
+from recveil.risk import check_risk_path, user_risk, write_risk
 from recveil.verdict import MARGIN, TargetAudit
 
-__all__ = ["Defense", "Files", "Protocol", "audit_files", "cloak_files"]
-
-
-@dataclass(frozen=True)
-class Files:
-    """What the user hands in: a table of vectors and one of attributes, or a folder that `recveil train` wrote."""
-
-    embeddings: Path | None
-    attributes: Path | None
-    ids: Path | None = None
-    run: Path | None = None
-    numeric: Sequence[str] = ()
-    bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-    def read(self, names: list[str]) -> tuple[Vectors, list[Attribute]]:
-        """The vectors, and the named attributes of their users; without names, all that are classes."""
-        table, facts = self._paths()
-        vectors = read_embeddings(table, self.ids)
-        attributes = read_attributes(facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names)
-        return vectors, targets_of(
-            attributes, names or [n for n, a in attributes.items() if not a.continuous], str(facts)
-        )
-
-    def _paths(self) -> tuple[Path, Path]:
-        if self.run is not None:
-            if self.embeddings or self.attributes:
-                raise UsageError("Give either --run or --embeddings and --attributes, not both.")
-            if not (self.run / "users.parquet").is_file():
-                raise DataError(
-                    f"{self.run} has no users.parquet. Name a folder that `recveil train` wrote vectors into."
-                )
-            return self.run / "users.parquet", self.run / "attributes.parquet"
-        if self.embeddings is None or self.attributes is None:
-            raise UsageError("Give --embeddings FILE and --attributes FILE, or --run FOLDER.")
-        return self.embeddings, self.attributes
+__all__ = ["Defense", "Outputs", "Protocol", "audit_files", "cloak_files"]
 
 
 @dataclass(frozen=True)
@@ -75,23 +37,26 @@ class Protocol:
     seeds: int = 2
     margin: float = MARGIN
     permutations: int = 0
+    leak_ratio: float | None = None
+    surface: str = "user_vectors"
     seed: int = 0
     device: str | None = None
 
     @property
     def rules(self) -> games.Folds:
         """How the users are dealt."""
-        return games.Folds(self.folds, self.seeds)
+        return games.Folds(self.folds, self.seeds, leak_ratio=self.leak_ratio)
 
-    def run(self, x: FloatArray, targets: list[Attribute]) -> list[TargetAudit]:
-        """Audit each target on these vectors."""
+    def run(self, x: FloatArray, targets: list[Attribute], *, seen_in: FloatArray | None = None) -> list[TargetAudit]:
+        """Audit each target on these vectors; the static attacker meets the users under attack in `seen_in`."""
         attacks = panel(self.panel, self.device)
         options = {"rules": self.rules, "permutations": self.permutations, "margin": self.margin, "seed": self.seed}
-        return [audit(x, t, attacks, **options) for t in targets]  # type: ignore[arg-type]
+        return [audit(x, t, attacks, seen_in=seen_in, **options) for t in targets]  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, Any]:
         """For the document."""
-        return protocol(self.panel, self.rules, seed=self.seed, margin=self.margin, permutations=self.permutations)
+        said = protocol(self.panel, self.rules, seed=self.seed, margin=self.margin, permutations=self.permutations)
+        return {**said, "surface": self.surface.replace("_", " "), "leak_ratio": self.leak_ratio}
 
 
 @dataclass(frozen=True)
@@ -102,17 +67,49 @@ class Defense:
     strength: float = 1.0
 
 
+@dataclass(frozen=True)
+class Outputs:
+    """Where to write what an audit found; nothing is written where no path is given."""
+
+    report: Path | None = None
+    out: Path | None = None
+    risk: Path | None = None
+    junit: Path | None = None
+    sarif: Path | None = None
+
+    def check(self) -> None:
+        """Find out before the work, not after it, that a result cannot be written."""
+        _check_outputs(self.report, self.out, self.junit, self.sarif)
+        if self.risk is not None:
+            check_risk_path(self.risk)
+
+
 def audit_files(
-    files: Files, names: list[str], rules: Protocol, *, report: Path | None = None, out: Path | None = None
+    files: Files,
+    names: list[str],
+    rules: Protocol,
+    *,
+    outputs: Outputs | None = None,
+    before: Path | None = None,
+    together: bool = False,
 ) -> dict[str, Any]:
-    """Attack the table in the files; write the page and the document where asked to."""
-    _check_outputs(report, out)
+    """Attack what is in the files.
+
+    With `before`, an earlier table of the same users: beside the attacker who learns from the new table, the static one
+    who learned from the old, and the one who holds both. With `together`, all targets also as joint classes.
+    """
+    outputs = outputs or Outputs()
+    outputs.check()
     lookup("panel", rules.panel, PANELS)
     vectors, targets = files.read(names)
+    if together and len(targets) > 1:
+        targets = [*targets, joint(targets)]
     clock = Clock()
+    with clock.step("look"):
+        x = files.view(vectors, rules.surface, seed=rules.seed)
     with clock.step("audit"):
-        results = rules.run(vectors.x, targets)
-    document = {
+        results = rules.run(x, targets)
+    document: dict[str, Any] = {
         **header("audit", sys.argv),
         "input": _described(files, vectors),
         "protocol": rules.to_dict(),
@@ -120,8 +117,22 @@ def audit_files(
         "timings": clock.seconds,
         "warnings": _notes(results),
     }
-    _write(document, report, out)
+    if before is not None:
+        with clock.step("audit with the earlier table"):
+            document |= _with_the_past(files.before(before, vectors), vectors.x, targets, rules)
+    if outputs.risk is not None:
+        risks = {r.target: user_risk(r.played, len(r.users), users=r.users) for r in results}
+        write_risk(outputs.risk, vectors.ids, risks)
+    _write(document, outputs.report, outputs.out)
     return document
+
+
+def _with_the_past(before: FloatArray, after: FloatArray, targets: list[Attribute], rules: Protocol) -> dict[str, Any]:
+    """The attackers that a release has to fear when an earlier one is out already."""
+    return {
+        "static": audits(rules.run(before, targets, seen_in=after)),
+        "two_releases": audits(rules.run(two_releases(before, after), targets)),
+    }
 
 
 def cloak_files(
@@ -158,8 +169,10 @@ def cloak_files(
             before = rules.run(vectors.x, targets)
         with clock.step("audit after"):
             after = rules.run(x, targets)
+        with clock.step("audit of both tables"):
+            past = _with_the_past(vectors.x, x, targets, rules)
         found = {"protocol": rules.to_dict(), "targets": audits(after), "before": audits(before)}
-        document |= {**found, "warnings": _notes([*before, *after])}
+        document |= {**found, **past, "warnings": _notes([*before, *after])}
     write_embeddings(out, vectors, x)
     _write(document, report, None)
     return document
