@@ -114,6 +114,13 @@ def print_summary(document: dict[str, Any], *, quiet: bool) -> None:
         if before:
             say(f"before  {before['sentence']}", quiet=quiet)
         say(f"{'after   ' if before else ''}{target['sentence']}", quiet=quiet)
+    for name, target in document.get("two_releases", {}).items():
+        if target["verdict"] == "leak":
+            reached = target["headline"]["balanced_accuracy"]["value"]
+            say(
+                f"both    Who holds the earlier table too can guess {name}: balanced accuracy {reached:.1%}.",
+                quiet=quiet,
+            )
     change = document.get("utility", {}).get("difference", {}).get("ndcg@10")
     if change:
         base = document["utility"]["before"]["ndcg@10"]["value"]

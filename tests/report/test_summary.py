@@ -7,6 +7,7 @@ import pytest
 
 from recveil.errors import DataError
 from recveil.report.formatting import MISSING
+from recveil.report.html import render
 from recveil.report.summary import summarize
 
 
@@ -160,3 +161,15 @@ def test_a_document_without_targets_is_refused(audit_document, targets):
     audit_document["targets"] = targets
     with pytest.raises(DataError, match="no audited attribute"):
         summarize(audit_document)
+
+
+def test_an_earlier_table_that_is_out_has_a_section_of_its_own(demo_document):
+    assert summarize(demo_document)["past"] == []
+    before = demo_document["before"]
+    demo_document |= {"static": before, "two_releases": before}
+    found = summarize(demo_document)
+    assert "Not covered" not in {line["term"] for line in found["threat"]}
+    assert {row["who"].split()[0] for row in found["past"]} == {"learned", "holds"}
+    assert len(found["past"]) == 2 * len(before)
+    page = render(demo_document)
+    assert "If an earlier table is public" in page

@@ -68,6 +68,7 @@ def summarize(document: Json) -> dict[str, Any]:
         "warnings": [text(warning) for warning in document.get("warnings") or []],
         "threat": _threat(document, surface),
         "targets": [_target(name, after, as_dict(before.get(name))) for name, after in targets.items()],
+        "past": _past(document),
         "utility": _utility(as_dict(document.get("utility"))),
         "cost": _cost(document),
         "protocol": _protocol(document),
@@ -136,9 +137,25 @@ def _threat(document: Json, surface: str) -> list[dict[str, str]]:
     if document.get("before"):
         if protocol.get("attacker") == "adaptive":
             lines.append(("Adapts", "to the defense: learns again on the cloaked table, not on an old one."))
-        both = "an attacker who holds the table from before as well: how a user moved can tell the class."
-        lines.append(("Not covered", f"{both} Do not publish both tables."))
+        if not document.get("two_releases"):
+            both = "an attacker who holds the table from before as well: how a user moved can tell the class."
+            lines.append(("Not covered", f"{both} Do not publish both tables."))
     return [{"term": term, "text": line} for term, line in lines]
+
+
+_PAST = {
+    "static": "learned from the earlier table, meets users in this one",
+    "two_releases": "holds both tables and sees how each user moved",
+}
+
+
+def _past(document: Json) -> list[dict[str, Any]]:
+    """The attackers to fear when an earlier table of the same users is out already."""
+    found = [(what, as_dict(document.get(what))) for what in _PAST]
+    rows = [(what, name, as_dict(target)) for what, targets in found for name, target in targets.items()]
+    return [
+        {"who": _PAST[what], "target": text(name), **_headline_row(name, "", target)} for what, name, target in rows
+    ]
 
 
 def _target(name: str, after: Json, before: Json) -> dict[str, Any]:
