@@ -340,7 +340,7 @@ def test_a_leak_as_large_as_the_audit_says_it_would_see_is_seen(K: int) -> None:
 def test_more_users_and_more_folds_see_smaller_leaks() -> None:
     def detectable(n: int, margin: float = 0.05, **rules: int) -> float:
         x, secret = labelled(n)
-        return audit(x, secret, {"random": Fake(random_guess)}, rules=Folds(**rules), margin=margin).detectable
+        return audit(x, secret, {"guesser": Fake(random_guess)}, rules=Folds(**rules), margin=margin).detectable
 
     assert detectable(100) > detectable(1000) > detectable(10_000) > 0.05
     assert detectable(1000, seeds=1) > detectable(1000, seeds=4)
@@ -362,3 +362,15 @@ def test_the_permutation_p_value_is_uniform_where_nothing_leaks() -> None:
     p = [audit(*no_leak(80, 3, 2, rng=rng(s)), panel("logistic"), **one).p_value for s in range(100)]
     assert sum(v <= 0.1 for v in p) <= 18  # binomial(100, 0.1): above 18 once in three hundred
     assert abs(np.mean(p) - 0.525) < 0.1
+
+
+def test_who_looks_at_nothing_never_speaks_for_the_panel() -> None:
+    """On inverted vectors the majority has the best plain balanced accuracy of all, and would hide the leak."""
+    x, secret = inverted_leak(400, 16, 2, rng=rng())
+    found = audit(x, secret, panel("majority", "random", "qda"))
+    assert set(found.chosen) == {"qda"}
+    assert found.verdict == "leak"
+    assert found.attacks["majority"].balanced_accuracy.value == 0.5
+    assert found.attacks["majority"].degenerate
+    with pytest.raises(UsageError, match="looks at the users"):
+        audit(x, secret, panel("majority"))

@@ -14,6 +14,7 @@ from itertools import count
 import numpy as np
 from scipy import stats
 
+from recveil.attacks.attribute.battery import NEVER_HEADLINE
 from recveil.attacks.attribute.tasks import Attack
 from recveil.catalog import panel
 from recveil.core import Attribute, Estimate, FloatArray, IntArray, Record
@@ -125,8 +126,11 @@ def records(results: Sequence[TargetAudit], *, dataset: str, model: str, defense
 
 
 def _headline(played: Mapping[str, list[Trial]]) -> list[Trial]:
-    """For each fold the attacker that speaks for the panel."""
-    return [_strongest(list(trials)) for trials in zip(*played.values(), strict=True)]
+    """For each fold the attacker that speaks for the panel; those who look at nothing never do."""
+    looking = [trials for name, trials in played.items() if name not in NEVER_HEADLINE]
+    if not looking:
+        raise UsageError(f"None of {', '.join(played)} looks at the users. Add an attacker that does.")
+    return [_strongest(list(trials)) for trials in zip(*looking, strict=True)]
 
 
 def _p_value(

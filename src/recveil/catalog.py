@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-from recveil.attacks.attribute.battery import ATTACKS, PANELS
+from recveil.attacks.attribute.battery import ATTACKS, PANELS, available
 from recveil.attacks.attribute.tasks import Attack
 from recveil.core import EmbeddingDefense, Recommender
 from recveil.defenses.embeddings.gaussian import Gaussian
@@ -64,8 +64,8 @@ def make(kind: str, name: str, table: Mapping[str, Callable[..., T]], **options:
 
 
 def panel(name: str = "fast", device: str | None = None) -> dict[str, Attack]:
-    """The attackers of a panel, ready to run."""
-    return {attack: ATTACKS[attack](device) for attack in lookup("panel", name, PANELS)}
+    """The attackers of a panel, ready to run; those whose package is missing are left out."""
+    return {attack: ATTACKS[attack](device) for attack in available(lookup("panel", name, PANELS))}
 
 
 def described(kind: str = "") -> dict[str, dict[str, str]]:

@@ -14,6 +14,7 @@ REQUIRED = ("numpy", "scipy", "scikit-learn", "torch", "pyarrow", "safetensors",
 OPTIONAL = {
     "altair": "pip install 'recveil[report]' for reports",
     "vl-convert-python": "pip install 'recveil[report]' for reports",
+    "xgboost-cpu": "pip install 'recveil[xgboost]' for the xgboost attackers of the full panel",
     "playwright": "pip install 'recveil[browser]' for the browser test",
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from recveil import games
 from recveil.atomic import check_parent
+from recveil.attacks.attribute.battery import NEVER_HEADLINE, available
 from recveil.attacks.attribute.views import two_releases
 from recveil.audit import audit
 from recveil.catalog import EMBEDDING_DEFENSES, PANELS, lookup, make, panel
@@ -22,7 +23,7 @@ from recveil.protect import codes_of, displacement
 from recveil.random import generator
 from recveil.report.document import audits, header, protocol, write_json
 from recveil.report.html import write_report
-from recveil.risk import check_risk_path, user_risk, write_risk
+from recveil.risk import UserRisk, check_risk_path, user_risk, write_risk
 from recveil.verdict import MARGIN, TargetAudit
 
 __all__ = ["Defense", "Outputs", "Protocol", "audit_files", "cloak_files"]
@@ -115,16 +116,20 @@ def audit_files(
         "protocol": rules.to_dict(),
         "targets": audits(results),
         "timings": clock.seconds,
-        "warnings": _notes(results),
+        "warnings": [*_left_out(rules.panel), *_notes(results)],
     }
     if before is not None:
         with clock.step("audit with the earlier table"):
             document |= _with_the_past(files.before(before, vectors), vectors.x, targets, rules)
     if outputs.risk is not None:
-        risks = {r.target: user_risk(r.played, len(r.users), users=r.users) for r in results}
-        write_risk(outputs.risk, vectors.ids, risks)
+        write_risk(outputs.risk, vectors.ids, {r.target: _risk(r) for r in results})
     _write(document, outputs.report, outputs.out)
     return document
+
+
+def _risk(result: TargetAudit) -> UserRisk:
+    looking = {name: trials for name, trials in result.played.items() if name not in NEVER_HEADLINE}
+    return user_risk(looking, len(result.users), users=result.users)
 
 
 def _with_the_past(before: FloatArray, after: FloatArray, targets: list[Attribute], rules: Protocol) -> dict[str, Any]:
@@ -193,6 +198,14 @@ def _defended(defense: Defense, targets: list[Attribute], before: FloatArray, af
 def _described(files: Files, vectors: Vectors) -> dict[str, Any]:
     name = (files.run or files.embeddings or Path()).name
     return {"name": name, "n_users": len(vectors.x), "d": vectors.x.shape[1]}
+
+
+def _left_out(name: str) -> list[str]:
+    """What of the panel cannot run here."""
+    missing = [attack for attack in PANELS[name] if attack not in available(PANELS[name])]
+    return [
+        f"{attack} was left out: its package is not installed (pip install 'recveil[xgboost]')." for attack in missing
+    ]
 
 
 def _notes(results: list[TargetAudit]) -> list[str]:

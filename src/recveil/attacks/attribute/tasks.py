@@ -38,6 +38,7 @@ class OneByOne:
     """Any scikit-learn classifier as an attack: standardized on the training users, one fit per task."""
 
     make: Callable[..., AttributeAttack]
+    standardize: bool = True
 
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
@@ -54,7 +55,7 @@ class OneByOne:
             ]
 
     def _one(self, x: FloatArray, y: IntArray, n_classes: int, task: Task, seed: int) -> FloatArray:
-        scaler = StandardScaler().fit(x[task.train])
+        scaler = StandardScaler(with_mean=self.standardize, with_std=self.standardize).fit(x[task.train])
         classifier = self.make(seed=seed).fit(scaler.transform(x[task.train]), y[task.train])
         guess = np.zeros((len(task.test), n_classes), dtype=np.float32)
         guess[:, np.unique(y[task.train])] = classifier.predict_proba(scaler.transform(x[task.test]))

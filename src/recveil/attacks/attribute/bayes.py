@@ -1,0 +1,70 @@
+"""Gaussian classes under equal priors: one covariance for all (LDA), or none between columns (naive Bayes)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.naive_bayes import GaussianNB
+
+from recveil.attacks.attribute.classic import balance, softmax
+from recveil.core import FloatArray, IntArray
+
+__all__ = ["LinearDiscriminant", "NaiveBayes"]
+
+
+@dataclass
+class LinearDiscriminant:
+    """Linear discriminant analysis with equal priors; every class weighs the same in the shared covariance.
+
+    The covariance is shrunk by the amount of Ledoit and Wolf (2004), so that more columns than users do no harm.
+    """
+
+    seed: int = 0
+    _slopes: FloatArray = field(init=False, repr=False)
+    _offsets: FloatArray = field(init=False, repr=False)
+
+    def fit(self, x: FloatArray, y: IntArray) -> Self:
+        """Learn the class means and the covariance within classes."""
+        classes, codes = np.unique(y, return_inverse=True)
+        means = np.stack([x[codes == k].mean(0) for k in range(len(classes))])
+        within = x - means[codes]
+        shrink = max(float(ledoit_wolf_shrinkage(within, assume_centered=True)), 1e-9)
+        covariance = (within * balance(y)[:, None]).T @ within / len(x)
+        mu = max(float(np.trace(covariance)) / x.shape[1], 1e-12)
+        # Divided by mu first: the smallest eigenvalue is then `shrink` at least, whatever the unit of the columns.
+        shrunk = (1 - shrink) * covariance / mu + shrink * np.eye(x.shape[1])
+        self._slopes = np.linalg.solve(shrunk, means.T) / mu
+        self._offsets = 0.5 * np.einsum("kd,dk->k", means, self._slopes)
+        return self
+
+    def predict_proba(self, x: FloatArray) -> FloatArray:
+        """Posterior of each class under equal priors."""
+        return softmax(x @ self._slopes - self._offsets)
+
+
+@dataclass
+class NaiveBayes:
+    """Gaussian naive Bayes with equal priors.
+
+    `smoothing` (a share of the largest variance) keeps a column in which a class happens not to vary from deciding
+    alone.
+    """
+
+    smoothing: float = 1e-3
+    seed: int = 0
+    _model: GaussianNB = field(init=False, repr=False)
+
+    def fit(self, x: FloatArray, y: IntArray) -> Self:
+        """Learn each column's mean and variance in each class."""
+        K = len(np.unique(y))
+        self._model = GaussianNB(priors=np.full(K, 1 / K), var_smoothing=self.smoothing).fit(x, y)
+        self._model.var_ = np.maximum(self._model.var_, 1e-12)  # where nothing varies at all
+        return self
+
+    def predict_proba(self, x: FloatArray) -> FloatArray:
+        """Posterior of each class under equal priors."""
+        guess: FloatArray = self._model.predict_proba(x)
+        return guess

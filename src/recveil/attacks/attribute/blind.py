@@ -1,0 +1,50 @@
+"""Attackers that do not look at the vectors: what every other attacker has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from recveil.attacks.attribute.tasks import Task
+from recveil.core import FloatArray, IntArray
+
+__all__ = ["Majority", "StratifiedRandom"]
+
+
+@dataclass
+class Majority:
+    """The largest class for everybody, with the shares of the classes as its belief."""
+
+    seed: int = 0
+    _shares: FloatArray = field(init=False, repr=False)
+
+    def fit(self, x: FloatArray, y: IntArray) -> Self:
+        """Count the classes."""
+        counts = np.unique(y, return_counts=True)[1]
+        self._shares = counts / counts.sum()
+        return self
+
+    def predict_proba(self, x: FloatArray) -> FloatArray:
+        """The same row for everybody."""
+        return np.tile(self._shares, (len(x), 1))
+
+
+@dataclass(frozen=True)
+class StratifiedRandom:
+    """A class drawn for each user, in the proportions of the training users."""
+
+    def guess(
+        self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
+    ) -> list[FloatArray]:
+        """One certain, random belief for each test user of each task."""
+        return [self._one(len(x), y, n_classes, task, rng) for task in tasks]
+
+    def _one(self, n: int, y: IntArray, n_classes: int, task: Task, rng: np.random.Generator) -> FloatArray:
+        counts = np.bincount(y[task.train], minlength=n_classes)
+        # Drawn for the whole table, so that a user's draw does not depend on the order in which users are asked for.
+        place = rng.integers(counts.sum(), size=n)[task.test]
+        drawn = np.searchsorted(np.cumsum(counts), place, side="right")
+        return np.eye(n_classes, dtype=np.float32)[drawn]
