@@ -18,7 +18,7 @@ def lines(rows):
     return "\n".join(",".join(map(str, row)) for row in rows) + "\n"
 
 
-def expect(dataset):
+def check_rows(dataset):
     assert dataset.user_ids[dataset.user].tolist() == [row[0] for row in ROWS]
     assert dataset.item_ids[dataset.item].tolist() == [row[1] for row in ROWS]
     assert dataset.time.tolist() == [row[3] for row in ROWS]
@@ -29,18 +29,18 @@ def test_ratings_of_2014(tmp_path):
     (tmp_path / "ratings_Beauty.csv").write_text(lines(ROWS))
     raw = amazon.read(tmp_path, category="Beauty")
     assert raw.interactions.column("rating").to_pylist() == [5, 3, 1]
-    expect(clean(raw, "d"))
+    check_rows(clean(raw, "d"))
 
 
 def test_ratings_of_2018_have_the_item_first(tmp_path):
     (tmp_path / "All_Beauty.csv").write_text(lines([(item, user, *rest) for user, item, *rest in ROWS]))
-    expect(clean(amazon.read(tmp_path, category="All_Beauty"), "d"))
+    check_rows(clean(amazon.read(tmp_path, category="All_Beauty"), "d"))
 
 
 def test_ratings_with_a_header(tmp_path):
     path = tmp_path / "ratings_Beauty.csv"
     path.write_text("UserId,ProductId,Rating,Timestamp\n" + lines(ROWS))
-    expect(clean(amazon.read_file(path), "d"))
+    check_rows(clean(amazon.read_file(path), "d"))
 
 
 @pytest.mark.parametrize("name", ["reviews_Beauty_5.json.gz", "reviews_Beauty.json", "Beauty_5.json"])
@@ -52,7 +52,7 @@ def test_reviews(tmp_path, name):
     ]  # fmt: skip
     text = "\n".join(map(json.dumps, reviews)).encode()
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    expect(clean(amazon.read(tmp_path, category="Beauty"), "d"))
+    check_rows(clean(amazon.read(tmp_path, category="Beauty"), "d"))
 
 
 def test_cut_reviews_are_named(tmp_path):

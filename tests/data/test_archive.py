@@ -53,7 +53,7 @@ def test_an_archive_is_open_only_inside_the_block(tmp_path, name):
         assert folder == tmp_path
 
 
-def refused(archive, tmp_path, says, **limits):
+def check_refused(archive, tmp_path, says, **limits):
     with pytest.raises(DataError, match=says) as caught:
         extract(archive, tmp_path / "out", **limits)
     assert "\n" not in str(caught.value)
@@ -62,7 +62,7 @@ def refused(archive, tmp_path, says, **limits):
 
 @pytest.mark.parametrize("member", ["../evil", "d/../../evil", "/evil", "..\\evil", "C:\\evil", "\\evil"])
 def test_no_member_leaves_the_folder(tmp_path, name, member):
-    refused(make(tmp_path / name, {**CONTENT, member: b"x"}), tmp_path, "outside the folder")
+    check_refused(make(tmp_path / name, {**CONTENT, member: b"x"}), tmp_path, "outside the folder")
     assert not (tmp_path.parent / "evil").exists()
 
 
@@ -73,7 +73,7 @@ def test_links_and_devices_in_a_tar_are_refused(tmp_path, kind):
         info = tarfile.TarInfo("d/link")
         info.type, info.linkname = kind, "/etc/passwd"
         tar.addfile(info)
-    refused(path, tmp_path, "is a link or device")
+    check_refused(path, tmp_path, "is a link or device")
 
 
 def test_links_in_a_zip_are_refused(tmp_path):
@@ -82,12 +82,12 @@ def test_links_in_a_zip_are_refused(tmp_path):
         info = zipfile.ZipInfo("link")
         info.external_attr = 0o120777 << 16
         packed.writestr(info, "/etc/passwd")
-    refused(path, tmp_path, "is a link or device")
+    check_refused(path, tmp_path, "is a link or device")
 
 
 def test_the_size_is_limited(tmp_path, name):
     total = sum(map(len, CONTENT.values()))
-    refused(make(tmp_path / name), tmp_path, "unpacks to more than", max_bytes=total - 1)
+    check_refused(make(tmp_path / name), tmp_path, "unpacks to more than", max_bytes=total - 1)
     assert members(extract(tmp_path / name, tmp_path / "out", max_bytes=total)) == CONTENT
 
 
@@ -97,19 +97,19 @@ def test_a_zip_that_lies_about_its_size_is_refused(tmp_path):
     honest = (100_000).to_bytes(4, "little")
     assert data.count(honest) == 2
     path.write_bytes(data.replace(honest, (10).to_bytes(4, "little")))
-    refused(path, tmp_path, "damaged or cut short|more than", max_bytes=1000)
+    check_refused(path, tmp_path, "damaged or cut short|more than", max_bytes=1000)
 
 
 def test_the_number_of_members_is_limited(tmp_path, name):
     many = {f"f{i}": b"" for i in range(5)}
-    refused(make(tmp_path / name, many), tmp_path, "more than 4 members", max_members=4)
+    check_refused(make(tmp_path / name, many), tmp_path, "more than 4 members", max_members=4)
     assert len(members(extract(tmp_path / name, tmp_path / "out", max_members=5))) == 5
 
 
 def test_a_truncated_archive_leaves_nothing(tmp_path, name):
     path = make(tmp_path / name, {"a": bytes(range(256)) * 100})
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    refused(path, tmp_path, "damaged or cut short")
+    check_refused(path, tmp_path, "damaged or cut short")
 
 
 def test_bytes_that_were_changed_are_noticed(tmp_path):
@@ -117,18 +117,18 @@ def test_bytes_that_were_changed_are_noticed(tmp_path):
     data = bytearray(path.read_bytes())
     data[60] ^= 0xFF
     path.write_bytes(bytes(data))
-    refused(path, tmp_path, "damaged or cut short")
+    check_refused(path, tmp_path, "damaged or cut short")
 
 
 def test_a_file_that_is_also_a_folder_is_refused(tmp_path, name):
-    refused(make(tmp_path / name, {"a": b"x", "a/b": b"y"}), tmp_path, "cannot be unpacked")
+    check_refused(make(tmp_path / name, {"a": b"x", "a/b": b"y"}), tmp_path, "cannot be unpacked")
 
 
 def test_other_files_are_no_archives(tmp_path):
     path = tmp_path / "x.json.gz"
     path.write_bytes(b"x")
     assert not is_archive(path)
-    refused(path, tmp_path, "no archive that can be unpacked")
+    check_refused(path, tmp_path, "no archive that can be unpacked")
     with pytest.raises(DataError, match="There is no file"):
         extract(tmp_path / "gone.zip", tmp_path / "out")
 

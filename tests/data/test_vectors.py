@@ -32,7 +32,7 @@ def save(path: Path, **columns: object) -> Path:
     return path
 
 
-def refused(path: Path, message: str, **options: object) -> None:
+def check_refused(path: Path, message: str, **options: object) -> None:
     with pytest.raises(DataError, match=message) as caught:
         read_embeddings(path, **options)
     assert "\n" not in str(caught.value)
@@ -160,7 +160,7 @@ def test_safetensors_with_a_named_table_among_several(tmp_path: Path) -> None:
     save_file({"embedding": torch.tensor(X), "other": torch.zeros(2, 2)}, tmp_path / "e.safetensors")
     np.testing.assert_array_equal(read_embeddings(tmp_path / "e.safetensors").x, X)
     save_file({"a": torch.tensor(X), "b": torch.zeros(2, 2)}, tmp_path / "two.safetensors")
-    refused(tmp_path / "two.safetensors", r"2 tables among its tensors \(a, b\)")
+    check_refused(tmp_path / "two.safetensors", r"2 tables among its tensors \(a, b\)")
 
 
 def test_a_table_becomes_safetensors_with_its_ids(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_table_becomes_safetensors_with_its_ids(tmp_path: Path) -> None:
 def test_item_embeddings_have_item_ids(tmp_path: Path) -> None:
     path = save(tmp_path / "e.parquet", item_id=IDS, embedding=lists())
     assert read_embeddings(path, of="item").ids.to_pylist() == IDS
-    refused(path, "no column 'user_id'")
+    check_refused(path, "no column 'user_id'")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_item_embeddings_have_item_ids(tmp_path: Path) -> None:
     ],
 )
 def test_bad_tables_are_refused(tmp_path: Path, columns: dict[str, object], message: str) -> None:
-    refused(save(tmp_path / "e.parquet", **columns), message)
+    check_refused(save(tmp_path / "e.parquet", **columns), message)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
@@ -205,26 +205,26 @@ def test_numbers_that_are_none_are_counted_and_located(tmp_path: Path, bad: floa
     x = X.astype(np.float64)
     x[1:, 1] = bad
     path = save(tmp_path / "e.parquet", user_id=IDS, embedding=lists(x, pa.list_(pa.float64())))
-    refused(path, r"2 of the 3 vectors .* the first that of user 'u1'")
+    check_refused(path, r"2 of the 3 vectors .* the first that of user 'u1'")
 
 
 def test_a_csv_with_a_word_among_the_numbers(tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     path.write_text("user_id,emb_0\n1,0.5\n2,many\n")
-    refused(path, "'emb_0' .* does not hold numbers")
+    check_refused(path, "'emb_0' .* does not hold numbers")
     path.write_text("user_id,emb_0,emb_1\n1,0.5,1\n2,,-0\n")
-    refused(path, "1 of the 2 vectors .* user '2'")
+    check_refused(path, "1 of the 2 vectors .* user '2'")
 
 
 @pytest.mark.parametrize("name", ["e.parquet", "e.csv", "e.npy", "e.safetensors"])
 def test_missing_empty_and_broken_files(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    refused(path, "no file")
+    check_refused(path, "no file")
     path.touch()
-    refused(path, "is empty")
+    check_refused(path, "is empty")
     path.write_bytes(b"\x93NUMPY\xff\xfe\x00" * 3)
-    refused(path, str(path))
-    refused(tmp_path, "is a folder")
+    check_refused(path, str(path))
+    check_refused(tmp_path, "is a folder")
 
 
 @pytest.mark.parametrize("name", ["e.parquet", "e.npy", "e.safetensors"])
@@ -234,14 +234,14 @@ def test_truncated_files(tmp_path: Path, name: str) -> None:
     np.save(tmp_path / "e.npy", X)
     save_file({"embedding": torch.tensor(X)}, tmp_path / "e.safetensors")
     path.write_bytes(path.read_bytes()[:-5])
-    refused(path, "is not a whole")
+    check_refused(path, "is not a whole")
 
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    refused(tmp_path / "e.npy", "plain numbers")
+    check_refused(tmp_path / "e.npy", "plain numbers")
     np.save(tmp_path / "x.npy", X)
-    refused(tmp_path / "x.npy", "plain numbers", ids=tmp_path / "e.npy")
+    check_refused(tmp_path / "x.npy", "plain numbers", ids=tmp_path / "e.npy")
 
 
 @pytest.mark.parametrize(
@@ -257,16 +257,16 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 )
 def test_arrays_that_are_no_table(tmp_path: Path, array: np.ndarray, message: str) -> None:
     np.save(tmp_path / "e.npy", array)
-    refused(tmp_path / "e.npy", message)
+    check_refused(tmp_path / "e.npy", message)
 
 
 def test_ids_that_do_not_fit_the_rows(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", X)
     (tmp_path / "i.csv").write_text("30\n10\n20\n")
-    refused(tmp_path / "e.npy", "has 2 ids and .* has 3 vectors.* header line", ids=tmp_path / "i.csv")
+    check_refused(tmp_path / "e.npy", "has 2 ids and .* has 3 vectors.* header line", ids=tmp_path / "i.csv")
     (tmp_path / "i.txt").write_text("a\nb\na\n")
-    refused(tmp_path / "e.npy", "more than once", ids=tmp_path / "i.txt")
-    refused(tmp_path / "e.npy", "no file", ids=tmp_path / "none.txt")
+    check_refused(tmp_path / "e.npy", "more than once", ids=tmp_path / "i.txt")
+    check_refused(tmp_path / "e.npy", "no file", ids=tmp_path / "none.txt")
     path = save(tmp_path / "e.parquet", user_id=IDS, embedding=lists())
     with pytest.raises(UsageError, match="ids of its own"):
         read_embeddings(path, tmp_path / "i.txt")

@@ -103,8 +103,11 @@ def test_an_audit_alone_has_no_empty_sections(audit_document):
 
 def test_nulls_everywhere_still_make_a_page(demo_document):
     nulled = json.loads(json.dumps(demo_document), parse_float=lambda _: None)
-    Page(render(nulled))
-    Page(render({"schema": 1, "targets": {"gender": {}}}))
+    for document in (nulled, {"schema": 1, "targets": {"gender": {}}}):
+        page = Page(render(document))
+        assert "gender" in page.text
+        assert "None" not in page.text
+        assert "nan" not in page.text.lower().split()
 
 
 def test_names_from_the_data_cannot_become_markup(demo_document):
