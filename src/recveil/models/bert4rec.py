@@ -46,20 +46,21 @@ class BERT4Rec:
     one missing, as the authors' data do.
 
     Departs: layers are normalized before they are applied, which trains without a warm-up; no dropout inside the
-    attention, so that the fast kernels can be used; on CUDA, training multiplies in bfloat16.
+    attention, so that the fast kernels can be used; on CUDA, training multiplies in bfloat16. The defaults are small
+    enough for a processor without a GPU; the settings for ML-1M have the paper's size.
     """
 
-    hidden_size: int = 256
+    hidden_size: int = 64
     blocks: int = 2
     heads: int = 2
-    epochs: int = 60
-    learning_rate: float = 0.001
-    batch_size: int = 128
+    epochs: int = 25
+    learning_rate: float = 0.002
+    batch_size: int = 64
     dropout: float = 0.1
     mask: float = 0.2
     copies: int = 4
-    max_length: int = 200
-    patience: int = 10
+    max_length: int = 50
+    patience: int = 6
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)

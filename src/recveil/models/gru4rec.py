@@ -47,12 +47,12 @@ class GRU4Rec:
     """
 
     hidden_size: int = 100
-    epochs: int = 60
-    learning_rate: float = 0.003
-    batch_size: int = 128
+    epochs: int = 20
+    learning_rate: float = 0.005
+    batch_size: int = 32
     dropout: float = 0.3
-    max_length: int = 200
-    patience: int = 10
+    max_length: int = 100
+    patience: int = 6
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)

@@ -16,7 +16,17 @@ SETTINGS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         # The best on validation of those with 128 dimensions, for time: 256 dimensions are better there (NDCG@10 0.0548
         # against 0.0532) and three times slower.
         "als": {"embedding_size": 128, "epochs": 10, "reg": 0.002, "weight": 1.0},
-        "bert4rec": {"epochs": 30, "dropout": 0.2, "mask": 0.3},
+        "bert4rec": {
+            "hidden_size": 256,
+            "epochs": 30,
+            "learning_rate": 0.001,
+            "batch_size": 128,
+            "dropout": 0.2,
+            "mask": 0.3,
+            "copies": 4,
+            "max_length": 200,
+            "patience": 10,
+        },
         "bprmf": {
             "embedding_size": 128,
             "epochs": 20,
@@ -25,7 +35,7 @@ SETTINGS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
             "reg": 0.012,
             "candidates": 16,
         },
-        "caser": {"epochs": 20, "learning_rate": 0.001, "targets": 1, "embedding_size": 100},
+        "caser": {"epochs": 20, "learning_rate": 0.001, "targets": 1, "embedding_size": 100, "batch_size": 4096},
         "dmf": {
             "embedding_size": 64,
             "hidden_size": 256,
@@ -34,7 +44,15 @@ SETTINGS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
             "epochs": 12,
             "recency": 3.0,
         },
-        "gru4rec": {"epochs": 40, "hidden_size": 256, "learning_rate": 0.002, "dropout": 0.5},
+        "gru4rec": {
+            "hidden_size": 256,
+            "epochs": 40,
+            "learning_rate": 0.002,
+            "batch_size": 128,
+            "dropout": 0.5,
+            "max_length": 200,
+            "patience": 10,
+        },
         "lightgcn": {
             "embedding_size": 32,
             "layers": 3,
