@@ -174,3 +174,13 @@ def test_the_released_table_is_plain_float32() -> None:
 def test_wrong_settings_are_told(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         BPRMF(**{**QUICK, **wrong}).fit(checkerboard(), rng=generator(0, "t"))
+
+
+def test_long_schedules_are_judged_now_and_then_and_short_ones_after_every_pass() -> None:
+    def judged(epochs: int) -> tuple[int, int]:
+        model = BPRMF(embedding_size=4, epochs=epochs, patience=epochs, device="cpu")
+        history = model.fit(checkerboard(), rng=generator(0, "t")).history_
+        return len(history.loss), len(history.valid)
+
+    assert judged(7) == (7, 7)
+    assert judged(201) == (201, 101)  # every second pass, and the last

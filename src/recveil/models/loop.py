@@ -81,7 +81,7 @@ class Schedule:
 
 @dataclass
 class History:
-    """What happened, pass by pass; `best` is the pass that was kept, counted from 0."""
+    """What happened, pass by pass (`valid`: of the passes that were judged); `best` is the pass kept, from 0."""
 
     loss: list[float] = field(default_factory=list)
     valid: list[float] = field(default_factory=list)
@@ -100,13 +100,15 @@ def train(
     """Train the network in place; with validation items, the pass that ranks them best (NDCG@10) is what remains.
 
     With a penalty, or without validation items, all passes run and the last one remains: choosing by ranking
-    alone would pick a pass from before the defense took hold.
+    alone would pick a pass from before the defense took hold. Schedules of 200 passes or more are judged a hundred
+    times or so, not after every pass: there the passes are short and the judging is not.
     """
     judge = _Judge(split) if split is not None and len(split.valid) and penalty is None else None
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
     history = History()
     kept: Mapping[str, Any] | None = None
     passes = schedule.epochs if schedule.passes is None else schedule.passes
+    between = max(1, schedule.epochs // 100)
     for epoch in track(range(passes), label, passes):
         _set_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
         network.train(True)
@@ -116,8 +118,10 @@ def train(
         if judge is None:
             history.best = epoch
             continue
+        if (epoch + 1) % between and epoch + 1 < passes:
+            continue
         history.valid.append(judge(network))
-        if kept is None or history.valid[-1] > history.valid[history.best]:
+        if kept is None or history.valid[-1] > max(history.valid[:-1]):
             history.best, kept = epoch, copy.deepcopy(network.state_dict())
         elif epoch - history.best >= schedule.patience:
             break
