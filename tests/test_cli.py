@@ -259,3 +259,23 @@ def test_a_reader_who_has_seen_enough_is_not_bothered(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
+
+
+def test_ci_gets_its_files_and_the_last_release_is_not_undercut(files: Path) -> None:
+    leaky = recveil(*AUDIT, "--out", "now.json", "--junit", "j.xml", "--sarif", "s.json", cwd=files)
+    assert leaky.returncode == 0, leaky.stderr
+    assert 'failures="1"' in (files / "j.xml").read_text()
+    assert json.loads((files / "s.json").read_text())["runs"][0]["results"][0]["ruleId"] == "attribute-leak"
+    assert recveil(*AUDIT, "--baseline", "now.json", cwd=files).returncode == 0
+    before = json.loads((files / "now.json").read_text())
+    before["targets"]["gender"]["headline"]["advantage"] = {"value": 0.01, "low": 0.0, "high": 0.02, "n": 400}
+    before["targets"]["gender"]["verdict"] = "none"
+    (files / "then.json").write_text(json.dumps(before))
+    worse = recveil(*AUDIT, "--baseline", "then.json", "--junit", "w.xml", cwd=files)
+    assert worse.returncode == 1
+    assert "baseline, worse" in worse.stderr
+    assert 'failures="2"' in (files / "w.xml").read_text()
+    (files / "old.json").write_text(json.dumps({**before, "schema": 0}))
+    old = recveil(*AUDIT, "--baseline", "old.json", cwd=files)
+    assert old.returncode == 3
+    assert "Run the audit of the last release again" in old.stderr

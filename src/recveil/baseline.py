@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from recveil.errors import DataError
 from recveil.report.formatting import as_dict, estimate, finite, text
 from recveil.report.summary import SCHEMA
 
-__all__ = ["Finding", "compare", "exit_code", "judge", "read_baseline"]
+__all__ = ["Finding", "compare", "exit_code", "read_baseline"]
 
 AGAIN = (
     "Run the audit of the last release again with this version: "
@@ -90,14 +88,6 @@ def exit_code(findings: Sequence[Finding]) -> int:
     """1 where something is worse; 4 where nothing is but the audits cannot tell; else 0."""
     kinds = {finding.kind for finding in findings}
     return 1 if "worse" in kinds else 4 if kinds.intersection(OPEN) else 0
-
-
-def judge(findings: Sequence[Finding]) -> None:
-    """Say each finding on stderr, and exit 1 or 4 where `exit_code` says so."""
-    for finding in findings:
-        typer.echo(f"recveil: baseline, {finding.kind}: {finding.sentence}", err=True)
-    if code := exit_code(findings):
-        raise typer.Exit(code)
 
 
 def _rules(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[Finding]:

@@ -87,7 +87,7 @@ class Checks:
         for text in unsure:
             typer.echo(f"recveil: gate inconclusive, too few users to tell: {text}", err=True)
         for finding in findings:
-            typer.echo(f"recveil: baseline: {finding.sentence}", err=True)
+            typer.echo(f"recveil: baseline, {finding.kind}: {finding.sentence}", err=True)
         codes = {exit_code(findings), 1 if held else 0, 4 if unsure else 0}
         if codes != {0}:
             raise typer.Exit(1 if 1 in codes else 4)

@@ -12,23 +12,22 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from recveil.core import FloatArray, IntArray, Penalty, Split
-from recveil.device import resolve
 from recveil.errors import UsageError
-from recveil.models.layers import dropout, fresh, table, weights
-from recveil.models.loop import History, Schedule, all_users, train
+from recveil.models.layers import dropout, fresh, table
+from recveil.models.loop import History
 from recveil.models.publish import dot_scores
-from recveil.models.sampling import from_histories, shuffled
+from recveil.models.sampling import shuffled
 from recveil.models.sequences import (
     NO_TARGET,
     Histories,
     Windows,
     check_options,
     chosen_places,
-    histories_of,
+    fit_reader,
     in_blocks,
+    read_histories,
     softmax_loss,
 )
-from recveil.random import torch_generator
 
 __all__ = ["BERT4Rec"]
 
@@ -73,16 +72,7 @@ class BERT4Rec:
         if not 0 < self.mask < 1:
             raise UsageError(f"mask is {self.mask}. It is the share of items to take out, between 0 and 1.")
         check_options(self.max_length, self.dropout, shortest=2)
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
-        network = _Transformer(self, histories_of(split.train, device=device), generator)
-        network.windows = Windows(network.line, self.max_length)
-        schedule = Schedule(self.epochs, self.learning_rate, self.patience, penalty_users=_BLOCK)
-        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training BERT4Rec")
-        network.line = histories_of(split.train, split.valid, device=device)
-        self.user_vectors_ = all_users(network, penalty)
-        self.item_vectors_ = network.item_rows().detach().cpu().numpy()
-        self.weights_ = weights(network)
+        fit_reader(self, _Transformer, split, penalty=penalty, rng=rng, label="training BERT4Rec", block=_BLOCK)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
@@ -94,11 +84,7 @@ class BERT4Rec:
 
         Histories are read in the order given, oldest item first.
         """
-        device = resolve(self.device)
-        line = histories_of(from_histories(histories, len(self.item_vectors_)), device=device)
-        network = _Transformer(self, line, torch.Generator(device))
-        network.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
-        return all_users(network)
+        return read_histories(self, _Transformer, histories)
 
 
 _BLOCK = 512  # users encoded at a time

@@ -6,23 +6,31 @@ ask the device. A place outside the user's own history reads as `n_items`, the n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil.core import Dataset
+from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
+from recveil.device import resolve
 from recveil.errors import DataError, UsageError
+from recveil.models.layers import weights
+from recveil.models.loop import Schedule, all_users, train
+from recveil.models.sampling import from_histories
+from recveil.random import torch_generator
 
 __all__ = [
     "Histories",
     "Windows",
     "check_options",
     "chosen_places",
+    "fit_reader",
     "histories_of",
     "in_blocks",
+    "read_histories",
     "softmax_loss",
 ]
 
@@ -140,3 +148,40 @@ def in_blocks(rows: Callable[[torch.Tensor], torch.Tensor], users: torch.Tensor,
     if torch.is_grad_enabled() or len(users) <= block:
         return rows(users)
     return torch.cat([rows(part) for part in torch.split(users, block)])
+
+
+def fit_reader(
+    model: Any,
+    make: Callable[[Any, Histories, torch.Generator], Any],
+    split: Split,
+    *,
+    penalty: Penalty | None,
+    rng: np.random.Generator,
+    label: str,
+    block: int,
+) -> None:
+    """Train the network that `make` builds, and leave in the model what it releases and what it learned.
+
+    Validation is judged on what the training items tell; the released vectors have read the validation items too.
+    """
+    device = resolve(model.device)
+    generator = torch_generator(rng, device)
+    network = make(model, histories_of(split.train, device=device), generator)
+    network.windows = Windows(network.line, model.max_length)
+    schedule = Schedule(model.epochs, model.learning_rate, model.patience, penalty_users=block)
+    model.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label=label)
+    network.line = histories_of(split.train, split.valid, device=device)
+    model.user_vectors_ = all_users(network, penalty)
+    model.item_vectors_ = network.item_rows().detach().cpu().numpy()
+    model.weights_ = weights(network)
+
+
+def read_histories(
+    model: Any, make: Callable[[Any, Histories, torch.Generator], Any], histories: Sequence[IntArray]
+) -> FloatArray:
+    """What the trained network says of these histories."""
+    device = resolve(model.device)
+    line = histories_of(from_histories(histories, len(model.item_vectors_)), device=device)
+    network = make(model, line, torch.Generator(device))
+    network.load_state_dict({name: torch.as_tensor(value) for name, value in model.weights_.items()})
+    return all_users(network)
