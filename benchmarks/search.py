@@ -15,7 +15,16 @@ from pathlib import Path
 
 GRIDS = {
     "bprmf": [{}, {"candidates": 16, "reg": 0.012, "embedding_size": 128, "learning_rate": 0.008}],
-    "als": [{}, {"embedding_size": 128}],
+    "als": [
+        {"embedding_size": d, "reg": reg, "weight": weight, "recency": 3.0}
+        for d in (64, 128, 256)
+        for reg in (0.001, 0.002, 0.004)
+        for weight in (0.3, 1.0)
+    ],
+    "lightgcn": [
+        {"candidates": 8, "learning_rate": rate, "reg": 1e-4, "epochs": 40, "recency": 3.0, "patience": 6}
+        for rate in (0.03, 0.045)
+    ],
 }
 _here: dict = {}
 

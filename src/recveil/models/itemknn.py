@@ -70,7 +70,7 @@ class ItemKNN:
         if user_vectors is None or user_vectors.shape == (len(users), 0):
             rows = self._histories()[users]
         elif user_vectors.shape == (len(users), n_items):
-            rows = sparse.csr_array(np.asarray(user_vectors, dtype=np.float32))
+            rows = sparse.csr_array(np.ascontiguousarray(user_vectors, dtype=np.float32))
         else:
             raise UsageError(
                 f"user_vectors has shape {user_vectors.shape}; for {len(users)} users of this model it must be "

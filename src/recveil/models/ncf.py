@@ -77,7 +77,9 @@ class NCF:
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
-        rows = self.user_vectors_[users] if user_vectors is None else np.asarray(user_vectors, dtype=np.float32)
+        rows = (
+            self.user_vectors_[users] if user_vectors is None else np.ascontiguousarray(user_vectors, dtype=np.float32)
+        )
         if rows.shape != (len(users), 2 * self.embedding_size):
             raise UsageError(
                 f"user_vectors has shape {rows.shape}; for {len(users)} users of this model it must be "

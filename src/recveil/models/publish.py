@@ -63,7 +63,7 @@ def dot_scores(
     user_table: FloatArray, item_table: FloatArray, users: IntArray, user_vectors: FloatArray | None = None
 ) -> FloatArray:
     """Dot products with every item, of these users' own rows or of the rows given for them."""
-    rows = user_table[users] if user_vectors is None else np.asarray(user_vectors, dtype=np.float32)
+    rows = user_table[users] if user_vectors is None else np.ascontiguousarray(user_vectors, dtype=np.float32)
     if rows.shape != (len(users), item_table.shape[1]):
         raise UsageError(
             f"user_vectors has shape {rows.shape}; for {len(users)} users of this model it must be "

@@ -18,7 +18,7 @@ from recveil.errors import DataError, UsageError
 
 __all__ = ["Positives", "from_histories", "positives", "shuffled", "weighted_pairs"]
 
-_STEPS, _SMALL = 50, 64  # a pass has this many steps, unless batches would become smaller than this
+_STEPS, _SMALL = 25, 64  # a pass has this many steps, unless batches would become smaller than this
 
 
 @dataclass(frozen=True, eq=False)
