@@ -14,6 +14,7 @@ from recveil.attacks.attribute.classic import Quadratic
 from recveil.attacks.attribute.tasks import OneByOne
 from recveil.core import UNKNOWN
 from recveil.defenses.embeddings.gaussian import Gaussian
+from recveil.defenses.embeddings.noise import Noise
 from recveil.testing.contracts import check_attack, check_embedding_defense
 
 Wrap = Callable[..., Any]
@@ -110,6 +111,27 @@ def test_a_broken_defense_is_noticed(wrap: Wrap, complaint: str) -> None:
 def test_a_defense_that_writes_into_its_input_is_noticed() -> None:
     with pytest.raises(ValueError, match="read-only"):
         check_embedding_defense(lambda **options: Broken(in_place, **options))
+
+
+def test_a_method_marked_as_injecting_must_inject() -> None:
+    """The mark lowers what is asked of lines; a method that does well without it may not carry it."""
+    with pytest.raises(AssertionError, match="Marked as injecting, but the advantage of trees was"):
+        check_embedding_defense(partial(Gaussian, device="cpu"), injects=True)
+
+
+@pytest.mark.parametrize("mark", ["injects", "moves_anyway"])
+def test_marked_or_not_a_method_must_lessen_the_leak(mark: str) -> None:
+    with pytest.raises(AssertionError, match="advantage was"):
+        check_embedding_defense(lambda **options: Broken(none_at_all, **options), **{mark: True})
+
+
+def test_noise_passes_only_as_a_method_that_moves_anyway() -> None:
+    loud = partial(Noise, scale=2.5, device="cpu")  # hides enough, but does so also where there is nothing to hide
+    check_embedding_defense(loud, moves_anyway=True)
+    with pytest.raises(AssertionError, match="one class there is nothing"):
+        check_embedding_defense(loud)
+    with pytest.raises(AssertionError, match="is still"):
+        check_embedding_defense(partial(Noise, scale=0.1, device="cpu"), moves_anyway=True)
 
 
 @dataclass(frozen=True)
