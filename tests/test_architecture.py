@@ -17,13 +17,13 @@ LAYERS = [
     {"core", "errors", "random", "device", "progress", "atomic", "clock"},
     {"ot", "metrics"},
     {"data", "models", "attacks", "defenses"},
-    {"catalog", "protect", "games", "audit", "verdict", "risk"},
+    {"catalog", "protect", "games", "audit", "verdict", "risk", "where", "activity", "regression"},
     {"experiments", "report", "adapters", "scale"},
     {"cli", "terminal", "inputs", "options", "workflow", "training", "gates", "baseline", "demo", "doctor", "testing"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 SIBLINGS_APART = LAYERS[2]
-LIGHT = {"numpy", "scipy", "sklearn", "torch", "pyarrow", "threadpoolctl", "recveil"}
+LIGHT = {"numpy", "scipy", "sklearn", "joblib", "torch", "pyarrow", "threadpoolctl", "recveil"}
 WITHOUT_A_TEST_OF_THEIR_OWN = {"__init__.py"}
 PARAMETERS_MAX, FUNCTION_MAX, FILE_MAX = 8, 60, 350
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from recveil.attacks.attribute.battery import ATTACKS
 from recveil.attacks.attribute.tasks import Attack, Task
@@ -326,15 +327,29 @@ def test_records_are_one_for_each_attacker_and_metric() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 4])
 def test_a_leak_as_large_as_the_audit_says_it_would_see_is_seen(K: int) -> None:
-    """Attackers who know the class exactly so often that their advantage is what the audit calls detectable."""
+    """Attackers who know the class exactly so often that their advantage is what the audit can resolve."""
     x, secret = labelled(400, K)
-    size = audit(x, secret, panel("logistic")).detectable
+    size = audit(x, secret, panel("logistic")).resolution
 
     def knows_some(truth: np.ndarray, inner: bool, rng: np.random.Generator) -> np.ndarray:
         return np.where(rng.random(len(truth)) < size, truth, rng.integers(K, size=len(truth)))
 
     seen = sum(audit(x, secret, {"skilled": Fake(knows_some)}, seed=s).verdict == "leak" for s in range(200))
     assert seen >= 0.92 * 200
+
+
+@pytest.mark.slow
+def test_a_planted_leak_of_the_size_that_is_called_detectable_is_found() -> None:
+    """A smaller count of what benchmarks/calibration.py shows: attackers must learn it first."""
+    rules = Folds(5, 1)
+    size = audit(*planted_leak(600, 4, 2, 1.0, rng=rng(7)), rules=rules).detectable
+    distance = 2 * float(stats.norm.ppf((1 + size) / 2))
+    found = [
+        audit(*planted_leak(600, 4, 2, distance, rng=rng(1000 + s)), rules=rules, seed=s).verdict
+        for s in range(40)
+    ]
+    assert found.count("leak") >= 35  # 38 expected at 95 %; fewer than 35 has probability 0.02 then
+    assert found.count("none") == 0
 
 
 def test_more_users_and_more_folds_see_smaller_leaks() -> None:

@@ -98,6 +98,14 @@ def test_audit_in_words_and_with_a_report(files: Path) -> None:
     assert str(ids[0]) not in page or len(str(ids[0])) < 4  # no user ids on the page
 
 
+def test_audit_with_a_curve(files: Path) -> None:
+    done = recveil(*AUDIT, "--curve", "--json", cwd=files)
+    assert done.returncode == 0, done.stderr
+    gender = json.loads(done.stdout)["targets"]["gender"]
+    assert [step["ratio"] for step in gender["curve"]] == [0.2, 0.4, 0.6, 0.6667]
+    assert gender["where"]["classes"][0]["label"] == "F"
+
+
 def test_a_gate_fails_the_build_on_a_leak(files: Path) -> None:
     assert recveil(*AUDIT, "--fail-if", "gender.advantage.low > 0.05", cwd=files).returncode == 1
     done = recveil(*AUDIT, "--fail-if", "gender.advantage > 0.05", cwd=files)

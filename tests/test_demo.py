@@ -27,6 +27,9 @@ def test_the_demo_finds_the_leak_ends_it_and_repeats_itself(tmp_path: Path) -> N
     assert first["targets"]["gender"]["verdict"] != "leak"
     assert first["targets"]["age"]["verdict"] == "leak"  # not protected, and the report says so
     assert first["targets"]["handedness"]["verdict"] != "leak"
+    assert "Where gender leaks" in (tmp_path / "a" / "report.html").read_text()
+    for part in ("before", "targets"):
+        assert sum(group["n"] for group in first[part]["gender"]["activity"]) == first[part]["gender"]["n"]
     rows = [json.loads(line) for line in (tmp_path / "a" / "records.jsonl").read_text().splitlines()]
     assert {row["defense"] for row in rows} == {"none", "sliced"}
     assert all(set(row["estimate"]) == {"value", "low", "high", "n"} for row in rows)

@@ -74,3 +74,10 @@ def test_the_summary_says_before_after_and_cost(capsys: pytest.CaptureFixture[st
     assert "mind the gap" in said.err
     print_summary(document, quiet=True)
     assert capsys.readouterr().out == ""
+
+
+def test_the_curve_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    curve = [{"ratio": ratio, "advantage": {"value": ratio / 2}} for ratio in (0.2, 0.8)]
+    print_summary({"targets": {"gender": {"sentence": "It leaks.", "curve": curve}}}, quiet=False)
+    line = "curve   Advantage by share of users known: 0.100 with 20%, 0.400 with 80%."
+    assert capsys.readouterr().out.splitlines() == ["It leaks.", line]

@@ -8,10 +8,10 @@ from recveil.core import Estimate
 from recveil.verdict import AttackResult, TargetAudit
 
 
-def with_advantage(value: float, low: float, high: float, *, detectable: float = 0.06, degenerate: bool = False) -> str:
+def with_advantage(value: float, low: float, high: float, *, resolution: float = 0.06, degenerate: bool = False) -> str:
     e = Estimate(0.5, 0.4, 0.6, 100)
     result = AttackResult(e, Estimate(value, low, high, 100), e, e, e, {}, inverted=False, degenerate=degenerate)
-    return TargetAudit("t", ("a", "b"), (50, 50), {}, result, {"x": 1.0}, 0.5, np.eye(2), 0.05, detectable).verdict
+    return TargetAudit("t", ("a", "b"), (50, 50), {}, result, {"x": 1.0}, 0.5, np.eye(2), 0.05, resolution, 1.0).verdict
 
 
 def test_the_verdict_by_cases() -> None:
@@ -21,5 +21,5 @@ def test_the_verdict_by_cases() -> None:
     assert with_advantage(0.02, 0.01, 0.04) == "none"  # surely something, and surely under the margin
     assert with_advantage(0.0, 0.0, 0.04) == "none"
     assert with_advantage(0.0, 0.0, 0.04, degenerate=True) == "inconclusive"
-    assert with_advantage(0.0, 0.0, 0.04, detectable=0.3) == "inconclusive"
+    assert with_advantage(0.0, 0.0, 0.04, resolution=0.3) == "inconclusive"
     assert with_advantage(math.nan, math.nan, math.nan) == "inconclusive"

@@ -1,5 +1,6 @@
 """A whole audit of files: other surfaces than the vectors, the past, single users, joint classes."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +75,44 @@ def test_cloaking_reports_who_holds_both_tables(folder: Path) -> None:
     files = Files(None, None, run=folder)
     document = cloak_files(files, ["gender"], Defense("gaussian"), RULES, out=folder / "c.parquet", audited=True)
     assert {"before", "targets", "static", "two_releases"} <= set(document)
+    for part in ("before", "targets"):
+        assert document[part]["gender"]["where"]["range"] == document["before"]["gender"]["where"]["range"]
+
+
+def test_where_it_leaks_is_told_only_to_those_who_look(folder: Path) -> None:
+    files = Files(None, None, run=folder)
+    assert not {"where", "activity", "curve"} & set(audit_files(files, ["gender"], RULES)["targets"]["gender"])
+    shown = audit_files(files, ["gender", "hand"], RULES, outputs=Outputs(report=folder / "r.html"), together=True)
+    assert all("where" in target and "activity" not in target for target in shown["targets"].values())
+    assert "Where gender leaks" in (folder / "r.html").read_text()
+
+
+def test_the_curve_has_every_ratio_that_the_folds_allow(folder: Path) -> None:
+    files = Files(None, None, run=folder)
+    main = audit_files(files, ["gender"], Protocol(folds=3, seeds=1, device="cpu", curve=True))["targets"]["gender"]
+    assert [step["ratio"] for step in main["curve"]] == [0.2, 0.4, 0.6, 0.6667]
+    assert main["curve"][-1]["advantage"] == main["headline"]["advantage"]
+    for step in main["curve"]:
+        assert step["advantage"]["low"] <= step["advantage"]["value"] <= step["advantage"]["high"]
+    rules = Protocol(folds=2, seeds=1, device="cpu", leak_ratio=0.4, curve=True)
+    other = audit_files(files, ["gender"], rules)["targets"]["gender"]
+    assert [step["ratio"] for step in other["curve"]] == [0.2, 0.4]
+    assert other["curve"][-1]["balanced_accuracy"] == other["headline"]["balanced_accuracy"]
+
+
+def test_activity_comes_from_the_interactions_or_from_the_data_of_the_run(folder: Path) -> None:
+    users = np.repeat(np.arange(240) + 1000, np.arange(240) % 60 + 1)
+    items = np.concatenate([np.arange(n % 60 + 1) for n in range(240)])
+    pq.write_table(pa.table({"user_id": users, "item_id": items}), folder / "interactions.parquet")
+    outputs = Outputs(printed=True)
+    given = Files(None, None, run=folder, interactions=folder / "interactions.parquet")
+    groups = audit_files(given, ["gender"], RULES, outputs=outputs)["targets"]["gender"]["activity"]
+    assert sum(group["n"] for group in groups) == 240
+    assert groups[0]["over"] is None
+    run = Files(None, None, run=folder)
+    for text, there in (("{", False), ('{"data": "nowhere.csv", "seed": 0}', False), (None, True)):
+        config = {"data": str(folder / "interactions.parquet"), "seed": 0}
+        (folder / "config.json").write_text(text or json.dumps(config))
+        found = audit_files(run, ["gender"], RULES, outputs=outputs)["targets"]["gender"]
+        assert ("activity" in found) == there, text
+    assert found["activity"] == groups

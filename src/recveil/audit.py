@@ -23,14 +23,12 @@ from recveil.errors import DataError, UsageError
 from recveil.games import Folds, Trial, play_folds
 from recveil.metrics import leakage
 from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t
+from recveil.metrics.power import POWER, advantage_error, allow_for_learning, seen_surely
 from recveil.progress import track
 from recveil.random import generator
 from recveil.verdict import MARGIN, METRICS, AttackResult, TargetAudit
 
 __all__ = ["audit", "records", "usable_users"]
-
-POWER = 0.95
-"""How surely the smallest detectable leak would be seen."""
 
 
 def audit(
@@ -59,6 +57,7 @@ def audit(
     met = None if seen_in is None else seen_in[users]
     played = play_folds(x[users], codes, len(labels), attacks, rules=rules, seed=seed, seen_in=met)
     counts = tuple(int(c) for c in np.bincount(codes))
+    resolution = _resolution(counts, margin, rules)
     chosen = _headline(played)
     shares = {name: n / len(chosen) for name, n in sorted(Counter(t.attack for t in chosen).items())}
     return TargetAudit(
@@ -71,7 +70,8 @@ def audit(
         p_value=_p_value(x[users], codes, attacks, chosen, rules=rules, permutations=permutations, seed=seed),
         confusion=leakage.rates(np.sum([_counts(t, len(labels)) for t in chosen], axis=0)),
         margin=margin,
-        detectable=_detectable(counts, margin, rules),
+        resolution=resolution,
+        detectable=_detectable(resolution, counts, x.shape[1], rules),
         notes=notes,
         users=users,
         played=played,
@@ -210,14 +210,17 @@ def _relabelled(trials: list[Trial], n_classes: int) -> FloatArray:
     return np.array(scores)
 
 
-def _detectable(counts: Sequence[int], margin: float, rules: Folds) -> float:
-    """The smallest advantage that would be called a leak 95 % of the time, from the spread of guesses that good."""
-    K, J = len(counts), rules.folds * rules.seeds
-    folds = math.sqrt((1 / J + rules.test_share) * rules.folds)
-    threshold, surely = float(stats.t.ppf((1 + LEVEL) / 2, J - 1)), float(stats.norm.ppf(POWER))
+def _resolution(counts: Sequence[int], margin: float, rules: Folds) -> float:
+    """The smallest advantage that, once an attacker has it, is called a leak 95 % of the time."""
+    errors, beyond = seen_surely(rules.folds, rules.seeds, rules.test_share), float(stats.norm.ppf(POWER))
     size = 0.0
     for _ in range(3):  # the spread grows with the recall, and the recall with the advantage
-        recall = min(0.5, 1 / K + size * (1 - 1 / K))
-        error = math.sqrt(sum(recall * (1 - recall) / n for n in counts)) / (K - 1) * folds
-        size = max((threshold + surely) * error, margin + surely * error)
+        error = advantage_error(size, counts)
+        size = max(errors * error, margin + beyond * error)
     return size
+
+
+def _detectable(resolution: float, counts: Sequence[int], d: int, rules: Folds) -> float:
+    """The smallest leak that is surely seen by attackers who first have to learn it from the users they know."""
+    known = rules.leak_ratio or 1 - 1 / rules.folds
+    return allow_for_learning(resolution, [known * n for n in counts], d)

@@ -12,6 +12,7 @@ from recveil.options import (
     Baseline,
     Before,
     Bins,
+    Curve,
     Device,
     Embeddings,
     FailIf,
@@ -95,6 +96,7 @@ def audit(
     margin: Margin = 0.05,
     permutations: Permutations = 0,
     leak_ratio: LeakRatio = None,
+    curve: Curve = False,
     surface: Surface = "user_vectors",
     item_embeddings: ItemEmbeddings = None,
     recommendations: Recommendations = None,
@@ -127,8 +129,8 @@ def audit(
     checks = Checks.of(fail_if or [], baseline)
     more = {"item_embeddings": item_embeddings, "recommendations": recommendations, "interactions": interactions}
     files = Files(embeddings, attributes, ids, run, **more, numeric=names(numeric), bins=bins_of(bins))
-    rules = workflow.Protocol(panel, folds, seeds, margin, permutations, leak_ratio, surface, seed, device)
-    outputs = workflow.Outputs(report, out, risk_out, junit, sarif)
+    rules = workflow.Protocol(panel, folds, seeds, margin, permutations, leak_ratio, surface, seed, device, curve)
+    outputs = workflow.Outputs(report, out, risk_out, junit, sarif, printed=as_json)
     with progress_bars(quiet=quiet):
         document = workflow.audit_files(files, names(target), rules, outputs=outputs, before=before, together=joint)
     emit(document, as_json=as_json)

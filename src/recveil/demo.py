@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from recveil.atomic import check_folder, make_folder
 from recveil.audit import audit, records
 from recveil.catalog import panel
@@ -20,7 +22,7 @@ from recveil.metrics import ranking
 from recveil.models.bprmf import BPRMF
 from recveil.protect import displacement, protect
 from recveil.random import generator
-from recveil.report.document import audits, header, protocol, utility, write_json, write_records
+from recveil.report.document import audits, details, header, merged, protocol, utility, write_json, write_records
 from recveil.report.html import write_report
 from recveil.verdict import TargetAudit
 
@@ -50,12 +52,15 @@ def run_demo(out: str | Path, *, seed: int = 0, device: str | None = None) -> di
         first = _audit(before, world, seed=seed, device=device)
     with clock.step("audit after"):
         second = _audit(after, world, seed=seed, device=device)
+    with clock.step("look where it leaks"):
+        targets, activity = list(world.dataset.attributes.values()), np.bincount(world.dataset.user)
+        told = details([before, after], targets, [first, second], RULES, seed=seed, activity=activity)
     document = {
         **header("demo", ["recveil", "demo", "--seed", str(seed), "--out", str(out)]),
         "input": _described(world.dataset, before),
         "protocol": protocol("fast", RULES, seed=seed),
-        "targets": _with_bayes(audits(second), world),
-        "before": _with_bayes(audits(first), world),
+        "targets": _with_bayes(merged(audits(second), told[1]), world),
+        "before": _with_bayes(merged(audits(first), told[0]), world),
         "defense": {
             "name": "sliced",
             "strength": 1.0,

@@ -17,7 +17,7 @@ from recveil.core import FloatArray, IntArray, Scores
 from recveil.errors import UsageError
 from recveil.random import generator
 
-__all__ = ["Folds", "Trial", "play_folds"]
+__all__ = ["Folds", "Trial", "deal", "play_folds"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def play_folds(
     With `seen_in`, the attacker learns from the rows of `x` and meets the users under attack in that other table: the
     static attacker, who learned before a defense and does not learn again.
     """
-    deals = [deal for s in range(rules.seeds) for deal in _deal(codes, rules, generator(seed, "folds", s))]
+    deals = [d for s in range(rules.seeds) for d in deal(codes, rules, generator(seed, "folds", s))]
     if seen_in is not None:
         deals = [(Task(outer.train, outer.test + len(x)), inners) for outer, inners in deals]
         x, codes = np.concatenate([x, seen_in]), np.concatenate([codes, codes])
@@ -81,7 +81,7 @@ def play_folds(
     return played
 
 
-def _deal(codes: IntArray, rules: Folds, rng: np.random.Generator) -> list[tuple[Task, list[Task]]]:
+def deal(codes: IntArray, rules: Folds, rng: np.random.Generator) -> list[tuple[Task, list[Task]]]:
     """For each fold: the outer task, and the inner tasks among its training users."""
     deals = []
     for rest, test in _cut(codes, rules.folds, rng):

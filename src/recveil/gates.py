@@ -19,7 +19,7 @@ from recveil.report.sarif import write_sarif
 __all__ = ["Checks", "Gate", "parse_gate"]
 
 OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
-METRICS = ("advantage", "balanced_accuracy", "accuracy", "macro_f1", "auc")
+METRICS = ("advantage", "balanced_accuracy", "accuracy", "macro_f1", "auc", "r2", "correlation")
 BOUNDS = ("value", "low", "high")
 GRAMMAR = re.compile(r"\s*([^.\s]+)\.(\w+)\.(\w+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*")
 HELP = (
@@ -43,7 +43,10 @@ class Gate:
         """Whether the condition is true; nothing where the audit could not measure it."""
         if self.target not in targets:
             raise unknown_name("audited target", self.target, targets)
-        value = targets[self.target]["headline"][self.metric][self.bound]
+        headline = targets[self.target]["headline"]
+        if self.metric not in headline:
+            raise unknown_name(f"metric of '{self.target}'", self.metric, [m for m in METRICS if m in headline])
+        value = headline[self.metric][self.bound]
         return None if value is None else bool(OPERATORS[self.sign](value, self.number))
 
 

@@ -34,13 +34,13 @@ class Files:
     numeric: Sequence[str] = ()
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
-    def read(self, names: list[str]) -> tuple[Vectors, list[Attribute]]:
-        """The vectors, and the named attributes of their users; without names, all that are classes."""
+    def read(self, names: list[str], *, numbers: bool = False) -> tuple[Vectors, list[Attribute]]:
+        """The vectors, and the named attributes of their users; without names, all, or all that are classes."""
         table, facts = self._paths()
         vectors = read_embeddings(table, self.ids)
         attributes = read_attributes(facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names)
-        chosen = names or [name for name, a in attributes.items() if not a.continuous]
-        return vectors, targets_of(attributes, chosen, str(facts))
+        chosen = names or [name for name, a in attributes.items() if numbers or not a.continuous]
+        return vectors, targets_of(attributes, chosen, str(facts), numbers=numbers)
 
     def view(self, vectors: Vectors, surface: str, *, seed: int) -> FloatArray:
         """What the attacker looks at: the vectors themselves, or another surface of what was handed in."""

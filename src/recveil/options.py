@@ -18,7 +18,12 @@ Json = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; errors are still said.")]
 Report = Annotated[Path | None, typer.Option(help="Write a self-contained HTML report to this file.")]
 Target = Annotated[str, typer.Option(help="Attributes, separated by commas, as in gender,age.")]
-Numeric = Annotated[str, typer.Option(help="Columns that hold numbers rather than classes, separated by commas.")]
+Numeric = Annotated[
+    str,
+    typer.Option(
+        help="Columns that hold numbers rather than classes, separated by commas: audited by regression, or cut by --bins."
+    ),
+]
 Bins = Annotated[
     list[str] | None, typer.Option(help="Cut a numeric column into classes, as in age=35,45. May be repeated.")
 ]
@@ -42,6 +47,9 @@ Permutations = Annotated[
 ]
 LeakRatio = Annotated[
     float | None, typer.Option(help="Share of the users whose attribute the attacker knows, as in 0.2, 0.4, 0.6, 0.8.")
+]
+Curve = Annotated[
+    bool, typer.Option("--curve", help="Also attack when 20, 40, 60 and 80 % of the users are known (takes longer).")
 ]
 Surface = Annotated[str, typer.Option(help="What is looked at: user_vectors, scores, lists, list_means, interactions.")]
 ItemEmbeddings = Annotated[Path | None, typer.Option(help="Table of item vectors: item_id + embedding.")]

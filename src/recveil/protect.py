@@ -12,14 +12,16 @@ from recveil.models.publish import release, top_k
 __all__ = ["codes_of", "displacement", "protect", "targets_of"]
 
 
-def targets_of(attributes: dict[str, Attribute], names: list[str], where: str) -> list[Attribute]:
-    """The attributes of these names; an unknown or numeric one is an error that says what there is."""
+def targets_of(
+    attributes: dict[str, Attribute], names: list[str], where: str, *, numbers: bool = False
+) -> list[Attribute]:
+    """The attributes of these names; an unknown one, or a number where none can be used, is an error that helps."""
     if not names:
         raise UsageError(f"No target was named. Attributes in {where}: {', '.join(attributes) or 'none'}.")
     for name in names:
         if name not in attributes:
             raise unknown_name(f"attribute in {where}", name, attributes)
-        if attributes[name].continuous:
+        if attributes[name].continuous and not numbers:
             raise DataError(
                 f"Attribute '{name}' is a number, not a class. Cut it into classes, as in --bins {name}=35,45."
             )

@@ -114,6 +114,9 @@ def print_summary(document: dict[str, Any], *, quiet: bool) -> None:
         if before:
             say(f"before  {before['sentence']}", quiet=quiet)
         say(f"{'after   ' if before else ''}{target['sentence']}", quiet=quiet)
+        if target.get("curve"):
+            steps = [f"{step['advantage']['value']:.3f} with {step['ratio']:.0%}" for step in target["curve"]]
+            say(f"curve   Advantage by share of users known: {', '.join(steps)}.", quiet=quiet)
     for name, target in document.get("two_releases", {}).items():
         if target["verdict"] == "leak":
             reached = target["headline"]["balanced_accuracy"]["value"]

@@ -10,7 +10,7 @@ import numpy as np
 from recveil.core import Estimate, FloatArray, IntArray
 from recveil.games import Trial
 
-__all__ = ["MARGIN", "METRICS", "AttackResult", "TargetAudit"]
+__all__ = ["MARGIN", "METRICS", "AttackResult", "TargetAudit", "judged"]
 
 METRICS = ("balanced_accuracy", "advantage", "accuracy", "macro_f1", "auc")
 
@@ -38,10 +38,23 @@ class AttackResult:
         return {**plain, "recall": recall, "inverted": self.inverted, "degenerate": self.degenerate}
 
 
+def judged(a: Estimate, degenerate: bool, *, margin: float, resolution: float) -> str:
+    """`leak`, `none` or `inconclusive`, from the interval of the headline advantage against the margin.
+
+    Leak: chance is excluded and the estimate reaches the margin. None: all of the interval lies under the margin, the
+    attacker did make guesses, and there were users enough to see an advantage of twice the margin.
+    """
+    if a.low > 0 and a.value >= margin:
+        return "leak"
+    return "none" if a.high < margin and not degenerate and resolution < 2 * margin else "inconclusive"
+
+
 @dataclass(frozen=True, eq=False)
 class TargetAudit:
     """The audit of one attribute. `chosen` says in what share of the folds each attacker spoke for the panel.
 
+    An advantage of `resolution` is surely seen once an attacker has it; a leak whose best possible advantage is
+    `detectable` is surely seen by attackers who first have to learn it.
     `played` and `users` (rows of the table) are what was guessed of single users; no document holds them.
     """
 
@@ -54,6 +67,7 @@ class TargetAudit:
     p_value: float
     confusion: FloatArray
     margin: float
+    resolution: float
     detectable: float
     notes: list[str] = field(default_factory=list)
     users: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
@@ -76,16 +90,8 @@ class TargetAudit:
 
     @property
     def verdict(self) -> str:
-        """`leak`, `none` or `inconclusive`, from the interval of the headline advantage against the margin.
-
-        Leak: chance is excluded and the estimate reaches the margin. None: all of the interval lies under the margin,
-        the attacker did make guesses, and there were users enough to see a leak of twice the margin.
-        """
-        a = self.headline.advantage
-        if a.low > 0 and a.value >= self.margin:
-            return "leak"
-        trusted = not self.headline.degenerate and self.detectable < 2 * self.margin
-        return "none" if a.high < self.margin and trusted else "inconclusive"
+        """`leak`, `none` or `inconclusive`."""
+        return judged(self.headline.advantage, self.headline.degenerate, margin=self.margin, resolution=self.resolution)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON and the report."""
@@ -98,6 +104,7 @@ class TargetAudit:
             "labels": list(self.labels),
             "counts": dict(zip(self.labels, self.counts, strict=True)),
             "margin": self.margin,
+            "resolution": self.resolution,
             "detectable": self.detectable,
             "headline": {
                 "attack": self.headline_attack,

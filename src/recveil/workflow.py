@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from recveil import games
 from recveil.atomic import check_parent
@@ -15,18 +18,25 @@ from recveil.attacks.attribute.views import two_releases
 from recveil.audit import audit
 from recveil.catalog import EMBEDDING_DEFENSES, PANELS, lookup, make, panel
 from recveil.clock import Clock
-from recveil.core import Attribute, FloatArray
+from recveil.core import Attribute, FloatArray, IntArray
 from recveil.data.attributes import joint
-from recveil.data.files import Vectors, check_output, require_classes, write_embeddings
+from recveil.data.files import Vectors, check_output, read_interactions, require_classes, write_embeddings
+from recveil.data.ids import known
+from recveil.errors import RecveilError
 from recveil.inputs import Files
 from recveil.protect import codes_of, displacement
 from recveil.random import generator
-from recveil.report.document import audits, header, protocol, write_json
+from recveil.regression import NumberAudit, audit_number
+from recveil.report.document import audits, details, header, merged, protocol, write_json
 from recveil.report.html import write_report
 from recveil.risk import UserRisk, check_risk_path, user_risk, write_risk
+from recveil.training import load_data
 from recveil.verdict import MARGIN, TargetAudit
 
 __all__ = ["Defense", "Outputs", "Protocol", "audit_files", "cloak_files"]
+
+RATIOS = (0.2, 0.4, 0.6, 0.8)
+"""Shares of the users whose attribute the attacker knows, for the curve."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,7 @@ class Protocol:
     surface: str = "user_vectors"
     seed: int = 0
     device: str | None = None
+    curve: bool = False
 
     @property
     def rules(self) -> games.Folds:
@@ -53,6 +64,19 @@ class Protocol:
         attacks = panel(self.panel, self.device)
         options = {"rules": self.rules, "permutations": self.permutations, "margin": self.margin, "seed": self.seed}
         return [audit(x, t, attacks, seen_in=seen_in, **options) for t in targets]  # type: ignore[arg-type]
+
+    def run_numbers(self, x: FloatArray, targets: list[Attribute]) -> list[NumberAudit]:
+        """Audit each of these numbers by regression."""
+        return [audit_number(x, t, rules=self.rules, margin=self.margin, seed=self.seed) for t in targets]
+
+    def curves(self, x: FloatArray, targets: list[Attribute], results: list[TargetAudit]) -> dict[str, list[Any]]:
+        """For each target the headline at every leak ratio that these folds allow; `results` are the main run."""
+        most = 1 - 1 / self.folds
+        main = self.leak_ratio or most
+        others = [ratio for ratio in RATIOS if ratio < most + 1e-9 and abs(ratio - main) > 1e-9]
+        runs = {ratio: replace(self, leak_ratio=ratio, permutations=0).run(x, targets) for ratio in others}
+        runs[round(main, 4)] = results
+        return {t.name: [_at(ratio, runs[ratio][i]) for ratio in sorted(runs)] for i, t in enumerate(targets)}
 
     def to_dict(self) -> dict[str, Any]:
         """For the document."""
@@ -77,6 +101,12 @@ class Outputs:
     risk: Path | None = None
     junit: Path | None = None
     sarif: Path | None = None
+    printed: bool = False
+
+    @property
+    def in_full(self) -> bool:
+        """Whether anybody will see more than the verdicts."""
+        return self.printed or self.report is not None or self.out is not None
 
     def check(self) -> None:
         """Find out before the work, not after it, that a result cannot be written."""
@@ -98,33 +128,62 @@ def audit_files(
 
     With `before`, an earlier table of the same users: beside the attacker who learns from the new table, the static one
     who learned from the old, and the one who holds both. With `together`, all targets also as joint classes.
+    Numbers are audited by regression on the table as it is; the rest is for classes.
     """
     outputs = outputs or Outputs()
     outputs.check()
     lookup("panel", rules.panel, PANELS)
-    vectors, targets = files.read(names)
+    vectors, named = files.read(names, numbers=True)
+    targets, numbers = ([t for t in named if t.continuous == kind] for kind in (False, True))
     if together and len(targets) > 1:
         targets = [*targets, joint(targets)]
     clock = Clock()
     with clock.step("look"):
         x = files.view(vectors, rules.surface, seed=rules.seed)
     with clock.step("audit"):
-        results = rules.run(x, targets)
+        results, guessed = rules.run(x, targets), rules.run_numbers(x, numbers)
     document: dict[str, Any] = {
         **header("audit", sys.argv),
         "input": _described(files, vectors),
         "protocol": rules.to_dict(),
-        "targets": audits(results),
+        "targets": audits([*results, *guessed]),
         "timings": clock.seconds,
-        "warnings": [*_left_out(rules.panel), *_notes(results)],
+        "warnings": [*_left_out(rules.panel), *_notes([*results, *guessed])],
     }
     if before is not None:
         with clock.step("audit with the earlier table"):
             document |= _with_the_past(files.before(before, vectors), vectors.x, targets, rules)
+    if outputs.in_full:
+        with clock.step("look where it leaks"):
+            [told] = details([x], targets, [results], rules.rules, seed=rules.seed, activity=_activity(files, vectors))
+        document["targets"] = merged(document["targets"], told)
+    if rules.curve:
+        with clock.step("audit with fewer known users"):
+            curves = rules.curves(x, targets, results)
+        document["targets"] = merged(document["targets"], {name: {"curve": c} for name, c in curves.items()})
     if outputs.risk is not None:
         write_risk(outputs.risk, vectors.ids, {r.target: _risk(r) for r in results})
     _write(document, outputs.report, outputs.out)
     return document
+
+
+def _activity(files: Files, vectors: Vectors) -> IntArray | None:
+    """How many interactions each user has: from the file of them, or from the data that the run was trained on."""
+    n = len(vectors.x)
+    if files.interactions is not None:
+        return np.bincount(read_interactions(files.interactions, vectors.ids).user, minlength=n).astype(np.int64)
+    try:
+        config = json.loads(((files.run or Path()) / "config.json").read_text(encoding="utf-8"))
+        data = load_data(str(config["data"]), seed=int(config["seed"]))
+        users = known(data.user_ids, vectors.ids, str(config["data"]), "user")
+    except (OSError, ValueError, KeyError, TypeError, RecveilError):
+        return None  # the data of the run need not be at hand where it is audited
+    return np.bincount(users[data.user], minlength=n).astype(np.int64)
+
+
+def _at(ratio: float, result: TargetAudit) -> dict[str, Any]:
+    reached = {metric: getattr(result.headline, metric).to_dict() for metric in ("advantage", "balanced_accuracy")}
+    return {"ratio": ratio, **reached}
 
 
 def _risk(result: TargetAudit) -> UserRisk:
@@ -176,8 +235,17 @@ def cloak_files(
             after = rules.run(x, targets)
         with clock.step("audit of both tables"):
             past = _with_the_past(vectors.x, x, targets, rules)
-        found = {"protocol": rules.to_dict(), "targets": audits(after), "before": audits(before)}
-        document |= {**found, **past, "warnings": _notes([*before, *after])}
+        with clock.step("look where it leaks"):
+            activity = _activity(files, vectors)
+            tables, found = [vectors.x, x], [before, after]
+            earlier, later = details(tables, targets, found, rules.rules, seed=rules.seed, activity=activity)
+        document |= {
+            "protocol": rules.to_dict(),
+            "targets": merged(audits(after), later),
+            "before": merged(audits(before), earlier),
+            **past,
+            "warnings": _notes([*before, *after]),
+        }
     write_embeddings(out, vectors, x)
     _write(document, report, None)
     return document
@@ -208,7 +276,7 @@ def _left_out(name: str) -> list[str]:
     ]
 
 
-def _notes(results: list[TargetAudit]) -> list[str]:
+def _notes(results: Sequence[TargetAudit | NumberAudit]) -> list[str]:
     return list(dict.fromkeys(note for result in results for note in result.notes))
 
 

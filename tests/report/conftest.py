@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
+
+from recveil.where import where_it_leaks
 
 
 def _estimate(value: float, half: float = 0.03, n: int = 1900) -> dict[str, Any]:
@@ -62,6 +65,35 @@ def audit_document() -> dict[str, Any]:
 def demo_document() -> dict[str, Any]:
     """Everything the schema knows: three attributes, before and after, utility overall and per class."""
     return make_demo()
+
+
+@pytest.fixture
+def full_document() -> dict[str, Any]:
+    """The same, with all that can be said of where it leaks."""
+    document = make_demo()
+    for name, after in document["targets"].items():
+        told = make_where(after["labels"])
+        document["before"][name] |= told["before"]
+        after |= told["after"]
+    return document
+
+
+def make_where(labels: list[str]) -> dict[str, Any]:
+    """Directions of made-up vectors that leak before and not after, a curve and activity."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(600) % len(labels)
+    x = rng.standard_normal((600, 4))
+    places = where_it_leaks([x + 0.5 * codes[:, None], x], codes, labels, rng=rng)
+    curve = [{"ratio": r, "advantage": _estimate(r / 2), "balanced_accuracy": _estimate(0.6)} for r in (0.2, 0.4, 0.8)]
+    bounds = [None, 19, 40, None]
+    activity = [
+        {"over": low, "up_to": high, "n": 600, "balanced_accuracy": _estimate(0.6), "advantage": _estimate(0.2)}
+        for low, high in zip(bounds, bounds[1:], strict=False)
+    ]
+    return {
+        release: {"where": where, "curve": curve, "activity": activity}
+        for release, where in zip(("before", "after"), places, strict=True)
+    }
 
 
 def make_audit() -> dict[str, Any]:

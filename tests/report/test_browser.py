@@ -61,9 +61,9 @@ def chromium():
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 420])
-def test_the_report_opens_from_disk_with_every_chart_drawn(chromium, tmp_path, demo_document, scheme, width):
+def test_the_report_opens_from_disk_with_every_chart_drawn(chromium, tmp_path, full_document, scheme, width):
     path = tmp_path / "report.html"
-    write_report(demo_document, path)
+    write_report(full_document, path)
     page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     troubles, requests = [], []
     page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
@@ -79,7 +79,7 @@ def test_the_report_opens_from_disk_with_every_chart_drawn(chromium, tmp_path, d
     page.close()
     assert troubles == []
     assert [url for url in requests if not url.startswith(("file://", "data:"))] == []
-    assert len(charts) == 3 * 4 + 2
+    assert len(charts) == 3 * (4 + 4) + 2
     for chart in charts:
         assert chart["width"] > 100, chart
         assert chart["height"] > 50, chart

@@ -6,7 +6,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from recveil.errors import MissingExtra
-from recveil.report.charts import COLORS, draw
+from recveil.report.charts import CLASS_COLORS, COLORS, draw
+from recveil.report.leaks import where_it_leaks
 from recveil.report.summary import summarize
 
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -58,8 +59,9 @@ def test_one_point_alone_can_be_drawn(row):
     assert "NaN" not in svg
 
 
-def test_text_takes_its_colour_from_the_page_and_the_background_is_clear(demo_document):
-    for figure in summarize(demo_document)["targets"][0]["charts"]:
+def test_text_takes_its_colour_from_the_page_and_the_background_is_clear(full_document):
+    target = summarize(full_document)["targets"][0]
+    for figure in target["charts"] + target["where"]["charts"]:
         root = ElementTree.fromstring(draw(figure))
         assert {element.get("fill") for element in root.iter("text")} == {"currentColor"}
         assert not [rect for rect in root.iter("rect") if rect.get("fill") in ("white", "#fff", "#ffffff")]
@@ -89,6 +91,63 @@ def test_a_heat_map_has_a_cell_for_each_pair_and_numbers_while_they_fit():
         svg = draw({"kind": "heat", "title": "t", "labels": labels, "cells": cells})
         assert len(_marks(svg, "rect")) == classes**2
         assert _texts(svg).count("x %") == (4 if classes == 2 else 0)
+
+
+def _where(document, name="gender", *, compared=True):
+    releases = {"before": document["before"][name]} if compared else {}
+    releases["after" if compared else ""] = document["targets"][name]
+    return {figure["kind"]: figure for figure in where_it_leaks(name, releases)["charts"]}
+
+
+def _colors(marks, of="fill"):
+    return {mark.get(of) for mark in marks}
+
+
+@pytest.mark.parametrize("compared", [True, False])
+def test_each_class_has_its_colour_in_steps_and_maps_and_each_release_its_panel(full_document, compared):
+    figures = _where(full_document, "age", compared=compared)
+    steps, maps = draw(figures["steps"]), draw(figures["maps"])
+    panels = 2 if compared else 1
+    assert len(_marks(steps, "line")) == len(_marks(steps, "area")) == 3 * panels
+    assert _colors(_marks(steps, "line"), "stroke") == set(CLASS_COLORS[:3])
+    cells = [row for row in figures["maps"]["rows"] if row["part"] == "cell"]
+    assert len(_marks(maps, "rect")) == len(cells)
+    assert _colors(_marks(maps, "rect")) <= set(CLASS_COLORS[:3])
+    assert len(_marks(maps, "symbol")) == 3 * panels
+    for svg in (steps, maps):
+        assert ("before" in _texts(svg)) == compared
+    assert {"under 35", "35-44", "45 and over"} <= set(_texts(maps))
+
+
+def test_a_class_without_a_cell_in_one_release_moves_no_other_panel(full_document):
+    first = full_document["before"]["age"]["where"]["classes"][0]
+    first["map"]["shares"] = [None] * len(first["map"]["shares"])
+    figures = _where(full_document, "age")
+    assert figures["maps"]["classes"] == figures["steps"]["classes"] == ["under 35", "35-44", "45 and over"]
+    svg = ElementTree.fromstring(draw(figures["maps"]))
+    panels = [group for group in svg.iter("g") if "mark-group role-scope cell" in group.get("class", "")]
+    drawn = [{mark.get("fill") for mark in cell.iter("path")} & set(CLASS_COLORS) for group in panels for cell in group]
+    expected = [set(), *({color} for color in CLASS_COLORS[1:3]), *({color} for color in CLASS_COLORS[:3])]
+    assert drawn == expected
+
+
+def test_a_curve_has_a_dot_and_a_bar_for_each_share_and_the_margin(full_document):
+    svg = draw(_where(full_document)["curve"])
+    assert len(_marks(svg, "symbol")) == 3 * 2
+    assert len(_marks(svg, "rule")) == 3 * 2 + 1
+    assert {"20%", "40%", "80%"} <= set(_texts(svg))
+
+
+def test_labels_in_the_new_figures_are_escaped(full_document):
+    for targets in (full_document["before"], full_document["targets"]):
+        for place in targets["gender"]["where"]["classes"]:
+            place["label"] = HOSTILE if place["label"] == "F" else place["label"]
+    figures = _where(full_document)
+    for kind in ("steps", "maps"):
+        svg = draw(figures[kind] | {"title": HOSTILE})
+        assert "<script" not in svg
+        assert ElementTree.fromstring(svg).get("aria-label") == HOSTILE
+    assert HOSTILE in _texts(draw(figures["maps"]))
 
 
 def test_the_same_figure_is_the_same_bytes():

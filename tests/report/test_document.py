@@ -4,10 +4,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recveil.core import Attribute, Estimate, Record
+from recveil.attacks.attribute.battery import ATTACKS
+from recveil.audit import audit
+from recveil.core import UNKNOWN, Attribute, Estimate, Record
 from recveil.games import Folds
 from recveil.metrics.ranking import Ranks
-from recveil.report.document import header, protocol, utility, write_json, write_records
+from recveil.report.document import audits, details, header, merged, protocol, utility, write_json, write_records
 
 
 def ranks(*better: int) -> Ranks:
@@ -45,3 +47,19 @@ def test_records_are_one_object_on_a_line(tmp_path: Path) -> None:
     rows = [Record("d", "m", "none", a, "gender", 0, "auc", Estimate(0.5, 0.4, 0.6, 9)) for a in ("x", "y")]
     write_records(tmp_path / "r.jsonl", rows)
     assert [json.loads(line)["attack"] for line in (tmp_path / "r.jsonl").read_text().splitlines()] == ["x", "y"]
+
+
+def test_details_are_told_of_each_table_and_of_known_users_only() -> None:
+    rng = np.random.default_rng(0)
+    codes = np.arange(210) % 2
+    codes[:10] = UNKNOWN
+    target, rules = Attribute("gender", codes, ("F", "M")), Folds(folds=3, seeds=1)
+    tables = [rng.standard_normal((210, 3)) + 3 * codes[:, None], rng.standard_normal((210, 3))]
+    results = [[audit(x, target, {"logistic": ATTACKS["logistic"]("cpu")}, rules=rules)] for x in tables]
+    first, second = details(tables, [target], results, rules, seed=0, activity=np.arange(210))
+    assert first["gender"]["where"]["drawn"] == 100
+    assert sum(part["n"] for part in second["gender"]["activity"]) == 200
+    assert first["gender"]["where"]["distances"][0]["value"] > second["gender"]["where"]["distances"][0]["chance"]
+    assert set(merged(audits(results[0]), first)["gender"]) == {*results[0][0].to_dict(), "where", "activity"}
+    [alone] = details(tables[:1], [target], results[:1], rules, seed=0)
+    assert set(alone["gender"]) == {"where"}

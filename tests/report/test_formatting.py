@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recveil.report.formatting import MISSING, class_count, estimate, finite, number, p_value, text, too_small
+from recveil.report.formatting import (
+    MISSING,
+    SMALL_CELL,
+    class_count,
+    discreet,
+    estimate,
+    finite,
+    number,
+    p_value,
+    text,
+    too_small,
+)
+from recveil.where import FEWEST
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, "0.5", True, [], {}])
@@ -61,3 +73,21 @@ def test_text_replaces_lone_surrogates_and_leaves_ordinary_letters():
 def test_small_classes_are_not_described(users, small):
     assert too_small(users) is small
     assert ("fewer" in class_count(users)) is small
+
+
+def test_small_means_the_same_where_it_is_computed_and_where_it_is_printed():
+    assert SMALL_CELL == FEWEST
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("its 7 users are too few", "its fewer than 10 users are too few"),
+        ("1 user has no value", "fewer than 10 user has no value"),
+        ("its 17 users, 1,007 users, 0.7 users", "its 17 users, 1,007 users, 0.7 users"),
+        ("left out for 5 folds", "left out for 5 folds"),
+        ("7\x00 users", "7\ufffd users"),
+    ],
+)
+def test_sentences_do_not_count_fewer_than_ten_users(said, shown):
+    assert discreet(said) == shown

@@ -79,6 +79,19 @@ def test_every_chart_is_a_figure_with_an_svg_and_a_caption(demo_document):
     assert sum(tag == "figcaption" for tag, _ in tags) == len(charts)
 
 
+def test_where_it_leaks_is_part_of_each_attribute(full_document):
+    source = render(full_document)
+    page = Page(source)
+    _assert_closed(page)
+    assert len(source.encode()) < 600_000
+    for name in full_document["targets"]:
+        assert f"Where {name} leaks" in page.text
+    charts = [attributes["data-chart"] for tag, attributes in page.tags if tag == "figure"]
+    assert len(charts) == len(set(charts)) == 3 * (4 + 4) + 2
+    alone = full_document | {part: {"gender": full_document[part]["gender"]} for part in ("targets", "before")}
+    _assert_closed(Page(render(_hostile(alone))))
+
+
 def test_the_commands_for_ones_own_files_are_exact(audit_document):
     text = Page(render(audit_document)).text
     audit = "recveil audit --embeddings users.parquet --attributes attributes.parquet --target gender --report out.html"
@@ -101,9 +114,11 @@ def test_an_audit_alone_has_no_empty_sections(audit_document):
     assert "before and after" not in page.text.split("Who the attacker is")[0]
 
 
-def test_nulls_everywhere_still_make_a_page(demo_document):
-    nulled = json.loads(json.dumps(demo_document), parse_float=lambda _: None)
-    for document in (nulled, {"schema": 1, "targets": {"gender": {}}}):
+def test_nulls_everywhere_still_make_a_page(demo_document, full_document):
+    nulled, full = (
+        json.loads(json.dumps(document), parse_float=lambda _: None) for document in (demo_document, full_document)
+    )
+    for document in (nulled, full, {"schema": 1, "targets": {"gender": {}}}):
         page = Page(render(document))
         assert "gender" in page.text
         assert "None" not in page.text

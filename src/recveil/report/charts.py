@@ -13,10 +13,13 @@ from typing import Any
 
 from recveil.errors import MissingExtra
 
-__all__ = ["COLORS", "draw"]
+__all__ = ["CLASS_COLORS", "COLORS", "draw"]
 
 # Apart for every kind of colour vision, and at least 3:1 against both the light and the dark page.
 COLORS = {"before": "#d9730d", "after": "#2b84d2"}
+# Classes have colours of their own, so that none is taken for a release; lines differ in their dashes too.
+CLASS_COLORS = ("#12958a", "#c74b8f", "#7d6fdc", "#8a8420", "#c8553d", "#6f8299")
+CLASS_DASHES: tuple[list[float], ...] = ([1, 0], [6, 3], [2, 2])
 SHAPES = {"before": "circle", "after": "diamond"}
 # The first line of a figure is dashed, the second dotted; the key on the page says which is which.
 DASHES: tuple[list[float], ...] = ([6, 4], [1.5, 3])
@@ -31,7 +34,8 @@ Figure = Mapping[str, Any]
 def draw(figure: Figure) -> str:
     """The figure as one `<svg>` element, fit to be put into a page."""
     altair, vl_convert = _libraries()
-    chart = {"dots": _dots, "heat": _heat}[figure["kind"]](altair, figure)
+    kinds = {"dots": _dots, "heat": _heat, "curve": _curve, "steps": _steps, "maps": _maps}
+    chart = kinds[figure["kind"]](altair, figure)
     svg = vl_convert.vegalite_to_svg(_styled(altair, chart).to_dict(), allowed_base_urls=[])
     return _embeddable(svg, figure["title"])
 
@@ -66,6 +70,7 @@ def _styled(altair: Any, chart: Any) -> Any:
         .configure(aria=False, font="sans-serif")
         .configure_axis(**axis, gridOpacity=0.13, labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
         .configure_axisY(labelLimit=LABEL_LIMIT, domain=False, ticks=False, labelPadding=8)
+        .configure_header(labelColor=INK, labelFontSize=12, labelFontWeight="bold", title=None)
         .configure_view(stroke=None)
     )
 
@@ -80,8 +85,7 @@ def _dots(altair: Any, figure: Figure) -> Any:
     """One row per group, a dot and a bar per series in it, and the reference lines; the key is part of the page."""
     rows = figure["rows"]
     groups, series = _unique(rows, "group"), _unique(rows, "series")
-    colors = altair.Scale(domain=series, range=[COLORS.get(name, COLORS["after"]) for name in series])
-    shapes = altair.Scale(domain=series, range=[SHAPES.get(name, SHAPES["after"]) for name in series])
+    colors, shapes = _by_release(altair, series, COLORS), _by_release(altair, series, SHAPES)
     shared = altair.Chart(altair.Data(values=rows)).encode(
         y=altair.Y("group:N", sort=groups, title=None, scale=altair.Scale(paddingInner=0.25)),
         color=altair.Color("series:N", scale=colors, legend=None),
@@ -106,6 +110,10 @@ def _dots(altair: Any, figure: Figure) -> Any:
     )
 
 
+def _by_release(altair: Any, series: list[str], values: Mapping[str, str]) -> Any:
+    return altair.Scale(domain=series, range=[values.get(name, values["after"]) for name in series])
+
+
 def _reference_line(altair: Any, at: float, dash: list[float]) -> Any:
     rule = altair.Chart(altair.Data(values=[{"at": at}])).mark_rule(color=INK, strokeWidth=1.5, strokeDash=dash)
     return rule.encode(x="at:Q")
@@ -121,6 +129,95 @@ def _domain(figure: Figure) -> list[float]:
     step = 10.0 ** math.floor(math.log10(span)) / 4
     floor = 0.0 if low == 0 else math.floor((low - 0.02 * span) / step) * step
     return [floor, 0.0 if high == 0 else math.ceil((high + 0.02 * span) / step) * step]
+
+
+def _curve(altair: Any, figure: Figure) -> Any:
+    """A line for each series over the share of known users, its interval as a bar at each point."""
+    series = _unique(figure["rows"], "series")
+    colors, shapes = _by_release(altair, series, COLORS), _by_release(altair, series, SHAPES)
+    shares = sorted(set(_unique(figure["rows"], "share")))
+    across = altair.Axis(
+        title="Users whose class is known", format=".0%", values=shares, grid=False, labelFlush=False, titlePadding=8
+    )
+    y = {"scale": altair.Scale(domain=_domain(figure), nice=False), "title": "Advantage"}
+    shared = altair.Chart(altair.Data(values=figure["rows"])).encode(
+        x=altair.X("share:Q", scale=altair.Scale(domain=[0, 1], nice=False), axis=across),
+        color=altair.Color("series:N", scale=colors, legend=None),
+    )
+    line = shared.mark_line(strokeWidth=2).encode(y=altair.Y("value:Q", **y))
+    points = shared.mark_point(filled=True, size=95, opacity=1).encode(
+        y=altair.Y("value:Q", **y), shape=altair.Shape("series:N", scale=shapes, legend=None)
+    )
+    bars = shared.mark_rule(strokeWidth=2).encode(y=altair.Y("low:Q", **y), y2="high:Q")
+    bars = bars.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    lines = [
+        altair.Chart(altair.Data(values=[{"at": line["at"]}]))
+        .mark_rule(color=INK, strokeWidth=1.5, strokeDash=dash)
+        .encode(y="at:Q")
+        for line, dash in zip(figure["lines"], DASHES, strict=False)
+    ]
+    return altair.layer(*lines, line, bars, points).properties(width=WIDTH - 60, height=230)
+
+
+def _by_class(altair: Any, figure: Figure, channel: str) -> Any:
+    """Colours or dashes of the classes, the same in every figure of an attribute."""
+    values: tuple[Any, ...] = CLASS_DASHES if channel == "StrokeDash" else CLASS_COLORS
+    of = [values[i % len(values)] for i in range(len(figure["classes"]))]
+    scale = altair.Scale(domain=figure["classes"], range=of)
+    return getattr(altair, channel)("class:N", scale=scale, legend=None)
+
+
+def _steps(altair: Any, figure: Figure) -> Any:
+    """Histograms as outlines on one axis, one panel for each release."""
+    rows, releases = figure["rows"], _unique(figure["rows"], "release")
+    span = altair.Scale(domain=[min(row["x"] for row in rows), max(row["x"] for row in rows)], nice=False)
+    axis = altair.Axis(title="Standard deviations within a class", tickCount=6, labelFlush=False, titlePadding=8)
+    shared = altair.Chart().encode(
+        x=altair.X("x:Q", scale=span, axis=axis),
+        y=altair.Y("y:Q", stack=None, title=None, axis=altair.Axis(labels=False, grid=False)),
+    )
+    color = _by_class(altair, figure, "Color")
+    area = shared.mark_area(interpolate="step-after", opacity=0.16).encode(color=color)
+    line = shared.mark_line(interpolate="step-after", strokeWidth=2, clip=True).encode(
+        color=color, strokeDash=_by_class(altair, figure, "StrokeDash")
+    )
+    panel = altair.layer(area, line, data=altair.Data(values=rows)).properties(
+        width=WIDTH - 30, height=200 if len(releases) == 1 else 120
+    )
+    return _panels(altair, panel, figure)
+
+
+def _maps(altair: Any, figure: Figure) -> Any:
+    """One panel for each class and release: cells the fuller the denser, and a dot at the mean of the class."""
+    rows, classes = figure["rows"], figure["classes"]
+    side = min(190, 2 * WIDTH // max(len(classes), 2))
+    scales = {
+        axis: altair.Scale(domain=ends, nice=False, zero=False)
+        for axis, ends in zip(("x", "y"), figure["range"], strict=True)
+    }
+    shared = altair.Chart().encode(
+        x=altair.X("x:Q", scale=scales["x"], axis=altair.Axis(title=None, tickCount=5)),
+        y=altair.Y("y:Q", scale=scales["y"], axis=altair.Axis(title=None, tickCount=5)),
+    )
+    # At least 8 % opaque: an empty cell is one that is not shown.
+    densest = max((row["density"] for row in rows if row["part"] == "cell"), default=1)
+    fuller = altair.FillOpacity("density:Q", scale=altair.Scale(domain=[0, densest], range=[0.08, 0.95]), legend=None)
+    fill = _by_class(altair, figure, "Fill")
+    cells = shared.mark_rect(stroke=None).transform_filter("datum.part == 'cell'")
+    cells = cells.encode(x2="x2:Q", y2="y2:Q", fill=fill, fillOpacity=fuller)
+    means = shared.mark_point(shape="circle", filled=True, fill=INK, size=42, opacity=1)
+    means = means.transform_filter("datum.part == 'mean'")
+    panel = altair.layer(cells, means, data=altair.Data(values=rows)).properties(width=side, height=side)
+    return _panels(altair, panel, figure, column=altair.Column("class:N", sort=classes, title=None))
+
+
+def _panels(altair: Any, panel: Any, figure: Figure, **columns: Any) -> Any:
+    """The panel once for each release that is compared, one below the other on the same axes."""
+    releases = _unique(figure["rows"], "release")
+    if len(releases) > 1:
+        header = altair.Header(title=None, labelOrient="top", labelAnchor="start", labelAngle=0, labelPadding=2)
+        columns["row"] = altair.Row("release:N", sort=releases, title=None, header=header)
+    return panel.facet(**columns, spacing=14) if columns else panel
 
 
 def _heat(altair: Any, figure: Figure) -> Any:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from recveil.activity import by_activity
 from recveil.atomic import writing
 from recveil.catalog import PANELS
-from recveil.core import Attribute, Record
+from recveil.core import Attribute, FloatArray, IntArray, Record
 from recveil.games import Folds
 from recveil.metrics import ranking
+from recveil.random import generator
+from recveil.regression import NumberAudit
 from recveil.report.summary import SCHEMA
 from recveil.verdict import MARGIN, TargetAudit
+from recveil.where import where_it_leaks
 
-__all__ = ["audits", "header", "protocol", "utility", "write_json", "write_records"]
+__all__ = ["audits", "details", "header", "merged", "protocol", "utility", "write_json", "write_records"]
 
 KS = (5, 10, 20)
 
@@ -44,9 +48,45 @@ def protocol(panel: str, rules: Folds, *, seed: int, margin: float = MARGIN, per
     }
 
 
-def audits(results: Iterable[TargetAudit]) -> dict[str, Any]:
+def audits(results: Iterable[TargetAudit | NumberAudit]) -> dict[str, Any]:
     """Audits by the name of their target."""
     return {result.target: result.to_dict() for result in results}
+
+
+def details(
+    tables: Sequence[FloatArray],
+    targets: Sequence[Attribute],
+    audited: Sequence[Sequence[TargetAudit]],
+    rules: Folds,
+    *,
+    seed: int,
+    activity: IntArray | None = None,
+) -> list[dict[str, dict[str, Any]]]:
+    """For each table and target: in which directions the classes part, and how well users of each activity are guessed.
+
+    Args:
+        tables: vectors of the same users, one table for each release.
+        targets: what was attacked.
+        audited: for each table the audits of all targets.
+        rules: of the audits.
+        seed: deals the halves.
+        activity: interactions of each user, where they are known.
+    """
+    told: list[dict[str, dict[str, Any]]] = [{} for _ in tables]
+    for i, target in enumerate(targets):
+        users, labels = audited[0][i].users, audited[0][i].labels
+        codes = np.unique(target.codes[users], return_inverse=True)[1].astype(np.int64)
+        places = where_it_leaks([x[users] for x in tables], codes, labels, rng=generator(seed, "where", target.name))
+        for part, where, results in zip(told, places, audited, strict=True):
+            part[target.name] = {"where": where}
+            if activity is not None:
+                part[target.name]["activity"] = by_activity(results[i], activity, test_share=rules.test_share)
+    return told
+
+
+def merged(targets: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The targets with more said of each."""
+    return {name: {**target, **more.get(name, {})} for name, target in targets.items()}
 
 
 def utility(before: ranking.Ranks, after: ranking.Ranks, attributes: Iterable[Attribute]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from recveil.report.formatting import as_dict, finite, number, text, too_small
 
-__all__ = ["class_size", "target_figures", "utility_figures"]
+__all__ = ["class_size", "dots", "point", "target_figures", "utility_figures"]
 
 Json = Mapping[str, Any]
 Figures = list[dict[str, Any]]
@@ -29,20 +29,20 @@ def utility_figures(utility: Json, metric: str, groups: list[tuple[str, str, Jso
     shown += [(f"{name}: {label}", part) for name, label, part in groups if not too_small(class_size(part, metric))]
     title = text(metric).upper()
     levels = [
-        _point(group, part, as_dict(result.get(part)).get(metric))
+        point(group, part, as_dict(result.get(part)).get(metric))
         for part in ("before", "after")
         for group, result in shown
     ]
-    changes = [_point(group, "after", as_dict(result.get("difference")).get(metric)) for group, result in shown]
+    changes = [point(group, "after", as_dict(result.get("difference")).get(metric)) for group, result in shown]
     popularity = finite(as_dict(as_dict(utility.get("popularity")).get(metric)).get("value"))
-    return _dots(
+    return dots(
         "utility",
         f"{title} before and after the defense",
         levels,
         axis=title,
         lines={"most popular": popularity},
         caption="Who gets what out of the recommendations. The bars are wide because users differ from each other.",
-    ) + _dots(
+    ) + dots(
         "utility.difference",
         f"Change of {title}, user by user",
         changes,
@@ -57,12 +57,13 @@ def class_size(result: Json, metric: str) -> Any:
     return as_dict(as_dict(result.get("after") or result.get("before")).get(metric)).get("n")
 
 
-def _point(group: str, series: str, estimate: Any) -> dict[str, Any]:
+def point(group: str, series: str, estimate: Any) -> dict[str, Any]:
+    """One dot with its interval; what is not a number is None."""
     part = as_dict(estimate)
     return {"group": group, "series": series, **{key: finite(part.get(key)) for key in ("value", "low", "high")}}
 
 
-def _dots(
+def dots(
     identity: str, title: str, rows: Figures, *, axis: str, lines: Mapping[str, float | None], caption: str
 ) -> Figures:
     """A dot-and-interval figure, or none where there is nothing to draw."""
@@ -77,7 +78,7 @@ def _dots(
 
 def _attack_points(releases: Mapping[str, Json], metric: str) -> Figures:
     return [
-        _point(text(attack), release, as_dict(result).get(metric))
+        point(text(attack), release, as_dict(result).get(metric))
         for release, target in releases.items()
         for attack, result in as_dict(target.get("attacks")).items()
     ]
@@ -89,7 +90,7 @@ def _first(releases: Mapping[str, Json], key: str) -> float | None:
 
 
 def _accuracy(name: str, releases: Mapping[str, Json]) -> Figures:
-    return _dots(
+    return dots(
         f"{name}.accuracy",
         f"How well each attacker guesses {name}",
         _attack_points(releases, "balanced_accuracy"),
@@ -100,7 +101,7 @@ def _accuracy(name: str, releases: Mapping[str, Json]) -> Figures:
 
 
 def _advantage(name: str, releases: Mapping[str, Json]) -> Figures:
-    return _dots(
+    return dots(
         f"{name}.advantage",
         f"Advantage over guessing {name} at random",
         _attack_points(releases, "advantage"),

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MISSING", "as_dict", "class_count", "count", "estimate", "finite", "number", "p_value", "text", "too_small"]
+__all__ = [
+    "MISSING",
+    "as_dict",
+    "class_count",
+    "count",
+    "discreet",
+    "estimate",
+    "finite",
+    "number",
+    "p_value",
+    "text",
+    "too_small",
+]
 
 MISSING = "–"
 SMALL_CELL = 10  # a class with fewer users is not described: its numbers would be those of nameable people
@@ -73,3 +86,8 @@ def too_small(users: Any) -> bool:
 def class_count(users: Any) -> str:
     """How many users a class has, unless they are too few to say."""
     return f"fewer than {SMALL_CELL}" if too_small(users) else count(users)
+
+
+def discreet(sentence: Any) -> str:
+    """The sentence for a page that is passed on: where it counts fewer than ten users, it says just that."""
+    return re.sub(r"(?<![\d.,])\d(?= users?\b)", f"fewer than {SMALL_CELL}", text(sentence))

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from recveil.atomic import writing
-from recveil.report.charts import COLORS, draw
+from recveil.report.charts import CLASS_COLORS, COLORS, draw
 from recveil.report.summary import summarize
 
 __all__ = ["render", "write_report"]
@@ -21,7 +21,7 @@ def render(document: Mapping[str, Any]) -> str:
     summary = summarize(document)
     # `draw` escapes what comes from the document, so its SVG goes into the page as it is.
     page = _environment().get_template("report.html.j2")
-    return page.render(summary, colors=COLORS, draw=lambda figure: Markup(draw(figure)))
+    return page.render(summary, colors=COLORS, class_colors=CLASS_COLORS, draw=lambda figure: Markup(draw(figure)))
 
 
 def write_report(document: Mapping[str, Any], path: str | Path) -> None:

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from recveil.errors import DataError
-from recveil.report.figures import class_size, target_figures, utility_figures
+from recveil.report.cost import cost, worth
+from recveil.report.figures import target_figures
 from recveil.report.formatting import (
     MISSING,
     as_dict,
     class_count,
     count,
+    discreet,
     estimate,
     finite,
     number,
@@ -24,6 +26,7 @@ from recveil.report.formatting import (
     text,
     too_small,
 )
+from recveil.report.leaks import where_it_leaks
 
 __all__ = ["SCHEMA", "summarize"]
 
@@ -58,6 +61,7 @@ def summarize(document: Json) -> dict[str, Any]:
     before = as_dict(document.get("before"))
     defense = as_dict(document.get("defense"))
     targets = {name: as_dict(target) for name, target in document["targets"].items()}
+    classes = {name: target for name, target in targets.items() if target.get("kind") != "number"}
     surface = text(as_dict(document.get("protocol")).get("surface") or "user vectors")
     return {
         "title": f"What the {surface} of {text(as_dict(document.get('input')).get('name') or 'this table')} give away",
@@ -65,12 +69,13 @@ def summarize(document: Json) -> dict[str, Any]:
         "size": _size(as_dict(document.get("input"))),
         "version": text(document.get("recveil", "")),
         "verdicts": [_verdict(name, after, before, defense) for name, after in targets.items()],
-        "warnings": [text(warning) for warning in document.get("warnings") or []],
+        "warnings": [discreet(warning) for warning in document.get("warnings") or []],
         "threat": _threat(document, surface),
-        "targets": [_target(name, after, as_dict(before.get(name))) for name, after in targets.items()],
+        "targets": [_target(name, after, as_dict(before.get(name))) for name, after in classes.items()],
+        "numbers": [_guessed(name, targets[name]) for name in targets if name not in classes],
         "past": _past(document),
-        "utility": _utility(as_dict(document.get("utility"))),
-        "cost": _cost(document),
+        "utility": worth(as_dict(document.get("utility"))),
+        "cost": cost(document),
         "protocol": _protocol(document),
     }
 
@@ -97,7 +102,7 @@ def _judgement(name: str, target: Json) -> dict[str, str]:
     kind = target.get("verdict") if target.get("verdict") in _VERDICTS else "inconclusive"
     word, icon, sentence = _VERDICTS[str(kind)]
     spoken = target.get("sentence") or sentence.format(name=name)
-    return {"kind": str(kind), "word": word, "icon": icon, "sentence": text(spoken)}
+    return {"kind": str(kind), "word": word, "icon": icon, "sentence": discreet(spoken)}
 
 
 def _verdict(name: str, after: Json, before: Json, defense: Json) -> dict[str, Any]:
@@ -116,9 +121,10 @@ def _verdict(name: str, after: Json, before: Json, defense: Json) -> dict[str, A
 
 def _glance(release: str, target: Json) -> str:
     headline = as_dict(target.get("headline"))
-    shown = estimate(headline.get("balanced_accuracy"))
+    name, metric = ("R2", "r2") if target.get("kind") == "number" else ("balanced accuracy", "balanced_accuracy")
+    shown = estimate(headline.get(metric))
     when = f"{release}: " if release else ""
-    return f"{when}balanced accuracy {shown['value']} {shown['interval']} ({text(headline.get('attack') or MISSING)})"
+    return f"{when}{name} {shown['value']} {shown['interval']} ({text(headline.get('attack') or MISSING)})"
 
 
 def _threat(document: Json, surface: str) -> list[dict[str, str]]:
@@ -172,6 +178,20 @@ def _target(name: str, after: Json, before: Json) -> dict[str, Any]:
         "references": _references(after, before),
         "recall": _recall(labels, counts, releases),
         "charts": target_figures(text(name), labels, releases),
+        "where": where_it_leaks(text(name), releases),
+    }
+
+
+def _guessed(name: str, target: Json) -> dict[str, Any]:
+    """The audit of a number: each attacker with its R2, and the advantage it has over guessing the mean."""
+    metrics, attacks = ("r2", "advantage", "correlation"), as_dict(target.get("attacks"))
+    rows = [("headline", as_dict(target.get("headline"))), *((a, as_dict(result)) for a, result in attacks.items())]
+    return {
+        "name": text(name),
+        "rows": [{"attack": text(a), **{m: estimate(result.get(m)) for m in metrics}} for a, result in rows],
+        "p_value": p_value(as_dict(target.get("headline")).get("p_value")),
+        **{key: number(target.get(key)) for key in ("margin", "detectable", "mean", "spread")},
+        "n": count(target.get("n")),
     }
 
 
@@ -244,77 +264,6 @@ def _recall(labels: list[str], counts: Json, releases: Mapping[str, Json]) -> li
     ]
 
 
-def _utility(utility: Json) -> dict[str, Any] | None:
-    """What the recommendations are worth before and after, for everybody and for each class."""
-    parts = {part: as_dict(utility.get(part)) for part in ("before", "after", "difference", "popularity")}
-    metrics = list(parts["before"] or parts["after"])
-    if not metrics:
-        return None
-    rows = [
-        {
-            "metric": text(metric).upper(),
-            "n": estimate(parts["after"].get(metric) or parts["before"].get(metric))["n"],
-            **{part: estimate(parts[part].get(metric), 4, signed=part == "difference") for part in parts},
-        }
-        for metric in metrics
-    ]
-    main = _main_metric(metrics)
-    groups: list[tuple[str, str, Json]] = [
-        (text(name), text(label), as_dict(result))
-        for name, classes in as_dict(utility.get("per_class")).items()
-        for label, result in as_dict(classes).items()
-    ]
-    return {
-        "metric": text(main).upper(),
-        "rows": rows,
-        "popularity": bool(parts["popularity"]),
-        "classes": [_class_row(name, label, result, main) for name, label, result in groups],
-        "charts": utility_figures(utility, main, groups),
-    }
-
-
-def _class_row(name: str, label: str, result: Json, metric: str) -> dict[str, Any]:
-    n = class_size(result, metric)
-    shown: Json = {} if too_small(n) else result
-    estimates = {
-        part: estimate(as_dict(shown.get(part)).get(metric), 4, signed=part == "difference")
-        for part in ("before", "after", "difference")
-    }
-    return {"target": name, "label": label, "n": class_count(n), **estimates}
-
-
-def _cost(document: Json) -> list[dict[str, str]]:
-    """What it cost: in utility, in displacement, in time."""
-    moved = as_dict(as_dict(document.get("defense")).get("displacement"))
-    tiles = _utility_cost(as_dict(document.get("utility")))
-    if finite(moved.get("relative")) is not None:
-        note = text(
-            moved.get("description") or "distance moved as a share of the distance from the mean (root mean squares)"
-        )
-        tiles.append({"term": "Displacement", "value": number(moved["relative"]), "note": note})
-    times = {step: seconds for step, seconds in as_dict(document.get("timings")).items() if finite(seconds) is not None}
-    if times:
-        steps = ", ".join(f"{text(step)} {number(seconds, 1)}" for step, seconds in times.items())
-        tiles.append({"term": "Time", "value": f"{number(sum(times.values()), 1)} s", "note": f"seconds: {steps}"})
-    return tiles
-
-
-def _utility_cost(utility: Json) -> list[dict[str, str]]:
-    changes = as_dict(utility.get("difference"))
-    if not changes:
-        return []
-    metric = _main_metric(list(changes))
-    change, value = estimate(changes[metric], 4, signed=True), finite(as_dict(changes[metric]).get("value"))
-    base = finite(as_dict(as_dict(utility.get("before")).get(metric)).get("value"))
-    share = f"{number(100 * value / base, 1, signed=True)} % of before; " if base and value is not None else ""
-    note = f"{change['interval']} {share}paired, n = {change['n']}".strip()
-    return [{"term": f"Change of {text(metric).upper()}", "value": change["value"], "note": note}]
-
-
-def _main_metric(metrics: list[str]) -> str:
-    return "ndcg@10" if "ndcg@10" in metrics else metrics[0]
-
-
 def _protocol(document: Json) -> list[dict[str, str]]:
     """What one needs to get the same numbers again."""
     protocol, defense = as_dict(document.get("protocol")), as_dict(document.get("defense"))
@@ -328,7 +277,7 @@ def _protocol(document: Json) -> list[dict[str, str]]:
         shown = text(defense.get("name") or MISSING) + (f", strength {strength:g}" if strength is not None else "")
         rows.append(("Defense", shown))
         rows.append(("Defended attributes", ", ".join(map(text, defense.get("targets") or [])) or MISSING))
-        rows += [("Note", text(note)) for note in defense.get("notes") or []]
+        rows += [("Note", discreet(note)) for note in defense.get("notes") or []]
     if document.get("argv"):
         rows.append(("Command", text(shlex.join(map(str, document["argv"])))))
     return [{"term": term, "text": text} for term, text in rows]

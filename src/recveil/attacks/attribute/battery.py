@@ -42,8 +42,7 @@ ATTACKS: dict[str, Callable[[str | None], Attack]] = {
     "boosting": lambda device: OneByOne(boosting),
     "xgboost": lambda device: OneByOne(XGBoost),
     "mlp": lambda device: Perceptron(device=device),
-    # One layer is a convex problem: long steps are safe, and with short ones a few hundred users are too few batches.
-    "mlp-1": lambda device: Perceptron(hidden=(), learning_rate=3e-2, device=device),
+    "mlp-1": lambda device: Perceptron(hidden=(), device=device),
     "mlp-2": lambda device: Perceptron(hidden=(100,), device=device),
     "mlp-3": lambda device: Perceptron(hidden=(100, 64), device=device),
     "mlp-4": lambda device: Perceptron(hidden=(100, 64, 32), device=device),

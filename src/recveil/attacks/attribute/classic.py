@@ -47,15 +47,23 @@ class Quadratic:
 
 @dataclass
 class Neighbors:
-    """k nearest neighbours whose votes are divided by the size of their class."""
+    """k nearest neighbours whose votes are divided by the size of their class.
+
+    Of more than `most` training users a sample is remembered, so that the cost grows with the users, not their square.
+    """
 
     k: int = 25
+    most: int = 10_000
     seed: int = 0
     _search: NearestNeighbors = field(init=False, repr=False)
     _ballots: FloatArray = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Remember the training users."""
+        if len(x) > self.most:
+            rows = np.random.default_rng(self.seed).permutation(len(x))[: self.most]
+            rows = np.union1d(rows, np.unique(y, return_index=True)[1])  # no class is forgotten
+            x, y = x[rows], y[rows]
         classes, codes = np.unique(y, return_inverse=True)
         self._ballots = np.eye(len(classes))[codes] / np.bincount(codes)
         self._search = NearestNeighbors(n_neighbors=min(self.k, len(x))).fit(x)

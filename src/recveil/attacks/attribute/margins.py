@@ -69,7 +69,7 @@ class RadialSVM:
     """
 
     C: float = 1.0
-    exact: int = 2_000
+    exact: int = 10_000
     landmarks: int = 300
     most: int = 100_000
     seed: int = 0
@@ -81,7 +81,9 @@ class RadialSVM:
         self._map = None
         gamma = 1 / max(x.shape[1] * float(x.var()), 1e-12)
         if len(x) <= self.exact:
-            self._machine = ByMargin(SVC(C=self.C, gamma=gamma, class_weight="balanced", cache_size=500)).fit(x, y)
+            self._machine = ByMargin(SVC(C=self.C, gamma=gamma, class_weight="balanced", cache_size=500, tol=1e-2)).fit(
+                x, y
+            )
             return self
         x, y = self._sample(x, y)
         self._map = Nystroem(gamma=gamma, n_components=self.landmarks, random_state=self.seed).fit(x)

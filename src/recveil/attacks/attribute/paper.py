@@ -91,7 +91,7 @@ def adaboost(seed: int) -> AdaBoostClassifier:
 
 def xgboost(seed: int) -> XGBoost:
     """The papers' XGBoost with its defaults; raw and unweighted. Needs the extra `xgboost`."""
-    return XGBoost(seed=seed, balanced=False)
+    return XGBoost(seed=seed, balanced=False, bins=256)
 
 
 def raid_mlp(seed: int) -> PaperMLP:

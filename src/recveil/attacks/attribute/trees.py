@@ -40,7 +40,7 @@ class Forest:
     n_trees: int = 100
     depth: int = 20
     leaf: int = 5
-    bins: int = 64
+    bins: int = 32
     _edges: FloatArray = field(init=False, repr=False)
     _trees: RandomForestClassifier = field(init=False, repr=False)
 
@@ -121,16 +121,20 @@ class Stumps:
 
 @dataclass
 class XGBoost:
-    """XGBoost with its own defaults; `balanced` weighs the users of a class by its size. Needs the extra `xgboost`."""
+    """XGBoost with its own defaults; `balanced` weighs the users of a class by its size. Needs the extra `xgboost`.
+
+    Departs: 64 `bins` instead of 256, which on a few thousand users are mostly empty and take most of the time.
+    """
 
     seed: int = 0
     balanced: bool = True
+    bins: int = 64
     _trees: Any = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Grow."""
         codes = np.unique(y, return_inverse=True)[1]  # it takes only the labels 0, 1, ... without a gap
-        trees = _package().XGBClassifier(n_jobs=1, random_state=self.seed)
+        trees = _package().XGBClassifier(n_jobs=1, max_bin=self.bins, random_state=self.seed)
         self._trees = trees.fit(x, codes, sample_weight=balance(y) if self.balanced else None)
         return self
 
