@@ -64,10 +64,8 @@ def plain_panel(seed: int) -> dict:
         "svm-rbf": (SVC(**weighed), ""),
         "tree": (DecisionTreeClassifier(min_samples_leaf=5, random_state=seed, **weighed), ""),
         "forest": (
-            RandomForestClassifier(
-                100, max_depth=20, min_samples_leaf=5, class_weight="balanced_subsample", random_state=seed
-            ),
-            "",
+            RandomForestClassifier(100, max_depth=20, min_samples_leaf=6, random_state=seed),
+            "sample",
         ),
         "adaboost": (AdaBoostClassifier(n_estimators=50, random_state=seed), "sample"),
         "boosting": (GradientBoostingClassifier(n_estimators=100, random_state=seed), "sample"),

@@ -19,7 +19,10 @@ LAYERS = [
     {"data", "models", "attacks", "defenses"},
     {"catalog", "protect", "games", "audit", "verdict", "risk", "where", "activity", "regression"},
     {"experiments", "report", "adapters", "scale"},
-    {"cli", "terminal", "inputs", "options", "workflow", "training", "gates", "baseline", "demo", "doctor", "testing"},
+    {
+        *("cli", "terminal", "inputs", "options", "workflow", "cloaking", "serving", "frontier", "training"),
+        *("gates", "baseline", "demo", "doctor", "testing"),
+    },
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 SIBLINGS_APART = LAYERS[2]

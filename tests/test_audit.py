@@ -345,8 +345,7 @@ def test_a_planted_leak_of_the_size_that_is_called_detectable_is_found() -> None
     size = audit(*planted_leak(600, 4, 2, 1.0, rng=rng(7)), rules=rules).detectable
     distance = 2 * float(stats.norm.ppf((1 + size) / 2))
     found = [
-        audit(*planted_leak(600, 4, 2, distance, rng=rng(1000 + s)), rules=rules, seed=s).verdict
-        for s in range(40)
+        audit(*planted_leak(600, 4, 2, distance, rng=rng(1000 + s)), rules=rules, seed=s).verdict for s in range(40)
     ]
     assert found.count("leak") >= 35  # 38 expected at 95 %; fewer than 35 has probability 0.02 then
     assert found.count("none") == 0

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from recveil.cloaking import Defense, cloak_files
 from recveil.data.released import write_lists, write_vectors
 from recveil.errors import DataError
 from recveil.inputs import Files
-from recveil.workflow import Defense, Outputs, Protocol, audit_files, cloak_files
+from recveil.workflow import Outputs, Protocol, audit_files
 
 RULES = Protocol(folds=3, seeds=1, device="cpu")
 

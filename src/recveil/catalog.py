@@ -9,8 +9,12 @@ from typing import Any, TypeVar
 from recveil.attacks.attribute.battery import ATTACKS, PANELS, available
 from recveil.attacks.attribute.tasks import Attack
 from recveil.core import EmbeddingDefense, Recommender
+from recveil.defenses.embeddings.attrcloak import AttrCloak, AttrCloakDD, AttrCloakDF
 from recveil.defenses.embeddings.gaussian import Gaussian
+from recveil.defenses.embeddings.leace import Leace
+from recveil.defenses.embeddings.noise import Noise
 from recveil.defenses.embeddings.sliced import Sliced
+from recveil.defenses.embeddings.unlearn import D2D, U2U
 from recveil.errors import UsageError, unknown_name
 from recveil.models.als import ALS
 from recveil.models.bert4rec import BERT4Rec
@@ -23,7 +27,7 @@ from recveil.models.lfm import LFM
 from recveil.models.lightgcn import LightGCN
 from recveil.models.ncf import NCF
 
-__all__ = ["ATTACKS", "EMBEDDING_DEFENSES", "MODELS", "PANELS", "described", "lookup", "make", "panel"]
+__all__ = ["ATTACKS", "EMBEDDING_DEFENSES", "MODELS", "NETWORKS", "PANELS", "described", "lookup", "make", "panel"]
 
 T = TypeVar("T")
 
@@ -40,7 +44,20 @@ MODELS: dict[str, Callable[..., Recommender]] = {
     "ncf": NCF,
 }
 
-EMBEDDING_DEFENSES: dict[str, Callable[..., EmbeddingDefense]] = {"gaussian": Gaussian, "sliced": Sliced}
+NETWORKS = {"ncf", "itemknn"}
+"""Models whose scores are not products of user and item vectors."""
+
+EMBEDDING_DEFENSES: dict[str, Callable[..., EmbeddingDefense]] = {
+    "attrcloak": AttrCloak,
+    "attrcloak-dd": AttrCloakDD,
+    "attrcloak-df": AttrCloakDF,
+    "d2d": D2D,
+    "gaussian": Gaussian,
+    "leace": Leace,
+    "noise": Noise,
+    "sliced": Sliced,
+    "u2u": U2U,
+}
 
 
 def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:

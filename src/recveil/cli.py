@@ -151,6 +151,11 @@ def cloak(
     bins: Bins = None,
     method: Annotated[str, typer.Option(help="Which defense: see `recveil list defenses`.")] = "sliced",
     strength: Annotated[float, typer.Option(help="From 0 (nothing) to 1 (all of it).")] = 1.0,
+    item_embeddings: ItemEmbeddings = None,
+    interactions: Interactions = None,
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="Compare all methods at several strengths; the report marks the knee.")
+    ] = False,
     panel: Panel = "fast",
     folds: Folds = 5,
     seeds: Seeds = 2,
@@ -163,18 +168,21 @@ def cloak(
 ) -> None:
     """Defend a table of user vectors, and with --report or --json audit it before and after.
 
-    Rows, ids and other columns stay as they were; only the vectors move.
+    Rows, ids and other columns stay as they were; only the vectors move. With --run, or with --item-embeddings and
+    --interactions, the report also says what the recommendations are worth before and after.
 
     Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
-    from recveil import workflow
+    from recveil.cloaking import Defense, cloak_files
     from recveil.inputs import Files
+    from recveil.workflow import Protocol
 
-    files = Files(embeddings, attributes, ids=ids, run=run, numeric=names(numeric), bins=bins_of(bins))
-    rules = workflow.Protocol(panel=panel, folds=folds, seeds=seeds, margin=margin, seed=seed, device=device)
-    defense = workflow.Defense(method, strength)
+    more = {"item_embeddings": item_embeddings, "interactions": interactions}
+    files = Files(embeddings, attributes, ids=ids, run=run, numeric=names(numeric), bins=bins_of(bins), **more)
+    rules = Protocol(panel=panel, folds=folds, seeds=seeds, margin=margin, seed=seed, device=device)
+    defense = Defense(method, strength, frontier)
     with progress_bars(quiet=quiet):
-        document = workflow.cloak_files(files, names(target), defense, rules, out=out, report=report, audited=as_json)
+        document = cloak_files(files, names(target), defense, rules, out=out, report=report, audited=as_json)
     emit(document, as_json=as_json)
     print_summary(document, quiet=quiet or as_json)
     say(f"Wrote {out}.", quiet=quiet or as_json)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from recveil.attacks.attribute.tasks import Attack, Task
+from recveil.attacks.attribute.tasks import Attack, Bagged, Task
 from recveil.core import FloatArray, IntArray, Scores
 from recveil.errors import UsageError
 from recveil.random import generator
@@ -76,9 +76,23 @@ def play_folds(
     tasks = [task for outer, inners in deals for task in (outer, *inners)]
     played = {}
     for name, attack in attacks.items():
+        if isinstance(attack, Bagged):
+            played[name] = _bagged(name, x, codes, n_classes, attack, [d[0] for d in deals], seed)
+            continue
         guesses = iter(attack.guess(x, codes, n_classes, tasks, rng=generator(seed, "attack", name)))
         played[name] = [_trial(name, codes, outer, inners, guesses) for outer, inners in deals]
     return played
+
+
+def _bagged(
+    name: str, x: FloatArray, codes: IntArray, n_classes: int, attack: Bagged, outer: list[Task], seed: int
+) -> list[Trial]:
+    """Instead of inner folds, what the parts of the attack say of known users they did not learn from."""
+    both = attack.guess_both(x, codes, n_classes, outer, rng=generator(seed, "attack", name))
+    return [
+        Trial(name, Scores(t.train, codes[t.train], known), Scores(t.test, codes[t.test], test))
+        for t, (test, known) in zip(outer, both, strict=True)
+    ]
 
 
 def deal(codes: IntArray, rules: Folds, rng: np.random.Generator) -> list[tuple[Task, list[Task]]]:

@@ -21,7 +21,7 @@ Target = Annotated[str, typer.Option(help="Attributes, separated by commas, as i
 Numeric = Annotated[
     str,
     typer.Option(
-        help="Columns that hold numbers rather than classes, separated by commas: audited by regression, or cut by --bins."
+        help="Columns that hold numbers, not classes, separated by commas: audited by regression, or cut by --bins."
     ),
 ]
 Bins = Annotated[

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import torch
 
 from recveil.core import Attribute, EmbeddingDefense, FloatArray, IntArray, Recommender, Release, Split
 from recveil.errors import DataError, UsageError, unknown_name
@@ -41,14 +44,18 @@ def protect(
     *,
     k: int,
     rng: np.random.Generator,
+    utility: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> Release:
-    """What the platform exposes of a trained model, with the defense in place: vectors, lists and scores agree."""
+    """What the platform exposes of a trained model, with the defense in place: vectors, lists and scores agree.
+
+    `utility` is a differentiable loss of the user vectors, for the defenses that weigh it.
+    """
     exposed = release(model, split, k)
     if defense is None:
         return exposed
     if not model.user_vectors_.shape[1]:
         raise UsageError("This model has no user vectors, so an embedding defense has nothing to act on.")
-    x = defense(model.user_vectors_, codes_of(targets), rng=rng)
+    x = defense(model.user_vectors_, codes_of(targets), rng=rng, utility=utility)
 
     def score(users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         return model.score(users, x[users] if user_vectors is None else user_vectors)

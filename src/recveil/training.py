@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from recveil.atomic import check_folder, make_folder
-from recveil.catalog import EMBEDDING_DEFENSES, MODELS, make
+from recveil.catalog import EMBEDDING_DEFENSES, MODELS, NETWORKS, make
 from recveil.clock import Clock
 from recveil.core import Dataset, EmbeddingDefense, Recommender, Release, Split
 from recveil.data.released import write_attributes, write_lists, write_vectors
@@ -18,6 +20,7 @@ from recveil.data.split import leave_one_out
 from recveil.data.synthetic import demo_world
 from recveil.errors import UsageError
 from recveil.metrics import ranking
+from recveil.models.objective import bpr_of_users
 from recveil.models.saving import save
 from recveil.models.settings import SETTINGS
 from recveil.protect import displacement, protect, targets_of
@@ -65,7 +68,8 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
     with clock.step("train"):
         model.fit(split, rng=generator(plan.seed, "train"))
     with clock.step("publish"):
-        exposed = protect(model, split, method, targets, k=plan.k, rng=generator(plan.seed, "cloak"))
+        loss = _loss(model, split, plan) if method is not None else None
+        exposed = protect(model, split, method, targets, k=plan.k, rng=generator(plan.seed, "cloak"), utility=loss)
     with clock.step("measure"):
         measured = _measured(model, exposed, split, defended=method is not None)
     assert exposed.user_vectors is not None
@@ -86,6 +90,12 @@ def _method(defense: Defense | None, device: str | None) -> EmbeddingDefense | N
     if not defense.targets:
         raise UsageError("A defense needs to know what to protect. Add --target, as in --target gender.")
     return make("defense", defense.method, EMBEDDING_DEFENSES, strength=defense.strength, device=device)
+
+
+def _loss(model: Recommender, split: Split, plan: Plan) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    if plan.model in NETWORKS:
+        return None
+    return bpr_of_users(split.train, model.item_vectors_, device=plan.device, rng=generator(plan.seed, "loss"))
 
 
 def _measured(model: Recommender, exposed: Release, split: Split, *, defended: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From files to a document: the bodies of `recveil audit` and `recveil cloak`."""
+"""From files to a document: the body of `recveil audit`, and what `recveil cloak` shares with it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from recveil.atomic import check_parent
 from recveil.attacks.attribute.battery import NEVER_HEADLINE, available
 from recveil.attacks.attribute.views import two_releases
 from recveil.audit import audit
-from recveil.catalog import EMBEDDING_DEFENSES, PANELS, lookup, make, panel
+from recveil.catalog import PANELS, lookup, panel
 from recveil.clock import Clock
 from recveil.core import Attribute, FloatArray, IntArray
 from recveil.data.attributes import joint
-from recveil.data.files import Vectors, check_output, read_interactions, require_classes, write_embeddings
+from recveil.data.files import Vectors, read_interactions
 from recveil.data.ids import known
 from recveil.errors import RecveilError
 from recveil.inputs import Files
-from recveil.protect import codes_of, displacement
-from recveil.random import generator
 from recveil.regression import NumberAudit, audit_number
 from recveil.report.document import audits, details, header, merged, protocol, write_json
 from recveil.report.html import write_report
@@ -33,7 +31,17 @@ from recveil.risk import UserRisk, check_risk_path, user_risk, write_risk
 from recveil.training import load_data
 from recveil.verdict import MARGIN, TargetAudit
 
-__all__ = ["Defense", "Outputs", "Protocol", "audit_files", "cloak_files"]
+__all__ = [
+    "Outputs",
+    "Protocol",
+    "activity_of",
+    "audit_files",
+    "check_outputs",
+    "described",
+    "notes_of",
+    "with_the_past",
+    "write_results",
+]
 
 RATIOS = (0.2, 0.4, 0.6, 0.8)
 """Shares of the users whose attribute the attacker knows, for the curve."""
@@ -85,14 +93,6 @@ class Protocol:
 
 
 @dataclass(frozen=True)
-class Defense:
-    """Which defense, and how much of it."""
-
-    method: str = "sliced"
-    strength: float = 1.0
-
-
-@dataclass(frozen=True)
 class Outputs:
     """Where to write what an audit found; nothing is written where no path is given."""
 
@@ -110,7 +110,7 @@ class Outputs:
 
     def check(self) -> None:
         """Find out before the work, not after it, that a result cannot be written."""
-        _check_outputs(self.report, self.out, self.junit, self.sarif)
+        check_outputs(self.report, self.out, self.junit, self.sarif)
         if self.risk is not None:
             check_risk_path(self.risk)
 
@@ -144,18 +144,20 @@ def audit_files(
         results, guessed = rules.run(x, targets), rules.run_numbers(x, numbers)
     document: dict[str, Any] = {
         **header("audit", sys.argv),
-        "input": _described(files, vectors),
+        "input": described(files, vectors),
         "protocol": rules.to_dict(),
         "targets": audits([*results, *guessed]),
         "timings": clock.seconds,
-        "warnings": [*_left_out(rules.panel), *_notes([*results, *guessed])],
+        "warnings": [*_left_out(rules.panel), *notes_of([*results, *guessed])],
     }
     if before is not None:
         with clock.step("audit with the earlier table"):
-            document |= _with_the_past(files.before(before, vectors), vectors.x, targets, rules)
+            document |= with_the_past(files.before(before, vectors), vectors.x, targets, rules)
     if outputs.in_full:
         with clock.step("look where it leaks"):
-            [told] = details([x], targets, [results], rules.rules, seed=rules.seed, activity=_activity(files, vectors))
+            [told] = details(
+                [x], targets, [results], rules.rules, seed=rules.seed, activity=activity_of(files, vectors)
+            )
         document["targets"] = merged(document["targets"], told)
     if rules.curve:
         with clock.step("audit with fewer known users"):
@@ -163,11 +165,11 @@ def audit_files(
         document["targets"] = merged(document["targets"], {name: {"curve": c} for name, c in curves.items()})
     if outputs.risk is not None:
         write_risk(outputs.risk, vectors.ids, {r.target: _risk(r) for r in results})
-    _write(document, outputs.report, outputs.out)
+    write_results(document, outputs.report, outputs.out)
     return document
 
 
-def _activity(files: Files, vectors: Vectors) -> IntArray | None:
+def activity_of(files: Files, vectors: Vectors) -> IntArray | None:
     """How many interactions each user has: from the file of them, or from the data that the run was trained on."""
     n = len(vectors.x)
     if files.interactions is not None:
@@ -191,7 +193,7 @@ def _risk(result: TargetAudit) -> UserRisk:
     return user_risk(looking, len(result.users), users=result.users)
 
 
-def _with_the_past(before: FloatArray, after: FloatArray, targets: list[Attribute], rules: Protocol) -> dict[str, Any]:
+def with_the_past(before: FloatArray, after: FloatArray, targets: list[Attribute], rules: Protocol) -> dict[str, Any]:
     """The attackers that a release has to fear when an earlier one is out already."""
     return {
         "static": audits(rules.run(before, targets, seen_in=after)),
@@ -199,71 +201,8 @@ def _with_the_past(before: FloatArray, after: FloatArray, targets: list[Attribut
     }
 
 
-def cloak_files(
-    files: Files,
-    names: list[str],
-    defense: Defense,
-    rules: Protocol,
-    *,
-    out: Path,
-    report: Path | None = None,
-    audited: bool = False,
-) -> dict[str, Any]:
-    """Defend the table in the files and write it; with a report or `audited`, attack it before and after."""
-    _check_outputs(report, out)
-    lookup("panel", rules.panel, PANELS)
-    method = make("defense", defense.method, EMBEDDING_DEFENSES, strength=defense.strength, device=rules.device)
-    vectors, targets = files.read(names)
-    check_output(out, vectors)
-    for target in targets:
-        require_classes(target)
-    clock = Clock()
-    with clock.step("cloak"):
-        x = method(vectors.x, codes_of(targets), rng=generator(rules.seed, "cloak"))
-    document: dict[str, Any] = {
-        **header("cloak", sys.argv),
-        "input": _described(files, vectors),
-        "seconds": clock.seconds["cloak"],
-        "defense": _defended(defense, targets, vectors.x, x),
-        "timings": clock.seconds,
-        "warnings": [],
-    }
-    if report is not None or audited:
-        with clock.step("audit before"):
-            before = rules.run(vectors.x, targets)
-        with clock.step("audit after"):
-            after = rules.run(x, targets)
-        with clock.step("audit of both tables"):
-            past = _with_the_past(vectors.x, x, targets, rules)
-        with clock.step("look where it leaks"):
-            activity = _activity(files, vectors)
-            tables, found = [vectors.x, x], [before, after]
-            earlier, later = details(tables, targets, found, rules.rules, seed=rules.seed, activity=activity)
-        document |= {
-            "protocol": rules.to_dict(),
-            "targets": merged(audits(after), later),
-            "before": merged(audits(before), earlier),
-            **past,
-            "warnings": _notes([*before, *after]),
-        }
-    write_embeddings(out, vectors, x)
-    _write(document, report, None)
-    return document
-
-
-def _defended(defense: Defense, targets: list[Attribute], before: FloatArray, after: FloatArray) -> dict[str, Any]:
-    unknown = {t.name: int((~t.known).sum()) for t in targets}
-    notes = [f"{n:,} users with unknown {name} went through the label-free map." for name, n in unknown.items() if n]
-    return {
-        "name": defense.method,
-        "strength": defense.strength,
-        "targets": [t.name for t in targets],
-        "displacement": {"relative": displacement(before, after)},
-        "notes": notes,
-    }
-
-
-def _described(files: Files, vectors: Vectors) -> dict[str, Any]:
+def described(files: Files, vectors: Vectors) -> dict[str, Any]:
+    """What was handed in."""
     name = (files.run or files.embeddings or Path()).name
     return {"name": name, "n_users": len(vectors.x), "d": vectors.x.shape[1]}
 
@@ -276,18 +215,20 @@ def _left_out(name: str) -> list[str]:
     ]
 
 
-def _notes(results: Sequence[TargetAudit | NumberAudit]) -> list[str]:
+def notes_of(results: Sequence[TargetAudit | NumberAudit]) -> list[str]:
+    """What the audits have to say beside their numbers, each thing once."""
     return list(dict.fromkeys(note for result in results for note in result.notes))
 
 
-def _check_outputs(*paths: Path | None) -> None:
+def check_outputs(*paths: Path | None) -> None:
     """Find out before the work, not after it, that a result cannot be written."""
     for path in paths:
         if path is not None:
             check_parent(path)
 
 
-def _write(document: Mapping[str, Any], report: Path | None, out: Path | None) -> None:
+def write_results(document: Mapping[str, Any], report: Path | None, out: Path | None) -> None:
+    """The page and the JSON file, where they were asked for."""
     if report is not None:
         write_report(document, report)
     if out is not None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from recveil.ot.sliced import _levels, align_axes, random_rotation
+from recveil.ot.sliced import KNOTS, align_axes, apply_shifts, fit_shifts, match_axes, random_rotation
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -62,11 +61,10 @@ def test_in_one_dimension_nothing_that_equalizes_moves_less() -> None:
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 30), min_size=1, max_size=4))
 def test_within_a_class_the_order_along_each_axis_stays(seed: int, sizes: list[int]) -> None:
     z, members = classes(seed, 2, *sizes)
-    for draws in (None, generator(seed)):
-        aligned = align_axes(z, members, draws)
-        for rows in members:
-            order = z[rows].argsort(dim=0)
-            assert (aligned[rows].gather(0, order).diff(dim=0) >= -1e-12).all()
+    aligned = align_axes(z, members)
+    for rows in members:
+        order = z[rows].argsort(dim=0)
+        assert (aligned[rows].gather(0, order).diff(dim=0) >= -1e-12).all()
 
 
 def test_one_class_stays_where_it_is_and_other_rows_are_not_touched() -> None:
@@ -87,28 +85,39 @@ def test_classes_of_unequal_size_agree_in_distribution() -> None:
     assert (one - two).abs().max() < 0.02 * aligned.std()
 
 
-def test_levels_are_sorted_uniform_draws() -> None:
-    z = torch.zeros(1, 400, dtype=torch.float64)
-    levels = _levels(50, z, generator())
-    assert (levels.diff(dim=0) > 0).all()
-    assert stats.kstest(levels.flatten().numpy(), "uniform").pvalue > 1e-3
-    # The r-th smallest of n uniform draws is Beta(r, n + 1 - r): not midpoints with noise, but order statistics.
-    for r in (1, 10, 50):
-        assert stats.kstest(levels[r - 1].numpy(), stats.beta(r, 51 - r).cdf).pvalue > 1e-3
+def test_matching_gives_the_values_of_the_aim_in_the_order_of_the_users() -> None:
+    rng = generator(2)
+    z, aim = (torch.randn(50, 3, generator=rng, dtype=torch.float64) for _ in range(2))
+    matched = match_axes(z, aim)
+    torch.testing.assert_close(matched.sort(dim=0).values, aim.sort(dim=0).values)
+    torch.testing.assert_close(matched.argsort(dim=0), z.argsort(dim=0))
 
 
-def test_midpoints_without_a_generator() -> None:
-    np.testing.assert_allclose(_levels(4, torch.zeros(1, 1), None)[:, 0], [0.125, 0.375, 0.625, 0.875])
+def test_what_was_learned_of_each_class_carries_new_users_as_it_carried_the_old() -> None:
+    z, members = classes(4, 3, 3000, 2000)
+    aligned = align_axes(z, members)
+    shifts = torch.stack([fit_shifts(z[rows], aligned[rows]) for rows in members])
+    assert shifts.shape == (2, 3, KNOTS)
+    codes = torch.zeros(len(z), dtype=torch.long).index_fill(0, members[1], 1)
+    away = (apply_shifts(z, shifts, codes) - aligned).abs()
+    assert away.mean() < 0.02 * aligned.std()
+    assert away.max() < 0.3 * aligned.std()  # the tails, where knots are far apart
 
 
-def test_sampled_classes_are_independent_samples_of_one_distribution() -> None:
-    rng, gaps = generator(), []
-    z, members = classes(5, 1, 60, 60)
-    for _ in range(400):
-        aligned = align_axes(z, members, rng)
-        gaps.append(float(aligned[members[0]].mean() - aligned[members[1]].mean()))
-    # Exact alignment would make every gap zero; independent samples have the standard error of two means.
-    common = align_axes(z, members)
-    expected = float(common.std()) * (2 / 60) ** 0.5
-    assert abs(np.std(gaps) / expected - 1) < 0.15
-    assert abs(np.mean(gaps)) < 4 * expected / 400**0.5
+def test_shifts_follow_any_straight_line_between_the_users_and_are_flat_outside() -> None:
+    z = torch.linspace(-3, 3, 601, dtype=torch.float64)[:, None]
+    shifts = fit_shifts(z, 2 * z)[None]
+    inside = torch.tensor([[-2.9], [-0.5], [0.0], [1.7]], dtype=torch.float64)
+    torch.testing.assert_close(apply_shifts(inside, shifts, torch.zeros(4).long()), 2 * inside, atol=0.02, rtol=0)
+    far = torch.tensor([[-1e9], [-10.0], [10.0], [1e9]], dtype=torch.float64)
+    wanted = torch.tensor([[-3.0], [-3.0], [3.0], [3.0]], dtype=torch.float64)
+    torch.testing.assert_close(apply_shifts(far, shifts, torch.zeros(4).long()) - far, wanted)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_or_two_users_make_a_map_too(n: int) -> None:
+    z = torch.arange(n, dtype=torch.float64)[:, None]
+    shifts = fit_shifts(z, z + 1)[None]
+    torch.testing.assert_close(apply_shifts(z, shifts, torch.zeros(n).long()), z + 1)
+    same = torch.zeros(5, 2, dtype=torch.float64)
+    assert (fit_shifts(same, same) == 0).all()

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["align_axes", "random_rotation"]
+__all__ = ["KNOTS", "align_axes", "apply_shifts", "fit_shifts", "match_axes", "random_rotation"]
+
+KNOTS = 129
+"""Points at which the map of one class along one axis is remembered."""
+
+REACH = 0.98
+"""The outermost knots, as z / (1 + |z|): 49 standard deviations away."""
 
 
 def random_rotation(d: int, generator: torch.Generator) -> torch.Tensor:
@@ -14,40 +20,57 @@ def random_rotation(d: int, generator: torch.Generator) -> torch.Tensor:
     return torch.mul(q, r.diagonal().sign())
 
 
-def align_axes(z: torch.Tensor, members: list[torch.Tensor], generator: torch.Generator | None = None) -> torch.Tensor:
+def align_axes(z: torch.Tensor, members: list[torch.Tensor]) -> torch.Tensor:
     """Give all classes the same distribution along each coordinate of `z`, moving as little as possible.
 
-    `members[k]` are the row numbers of class k. With a generator, the common quantile function is read at n_k sorted
-    uniform draws instead of at the midpoints (r - 1/2)/n_k: along each axis the classes are then independent samples
-    of one distribution, and nothing about them sums to zero.
+    `members[k]` are the row numbers of class k; it gets the common quantile function at (r - 1/2)/n_k, r = 1..n_k.
     """
     ordered = [z[rows].sort(dim=0) for rows in members]
-    quantiles = [o.values for o in ordered]
-    weights = [len(rows) / sum(map(len, members)) for rows in members]
+    total = sum(map(len, members))
     aligned = z.clone()
     for rows, order in zip(members, ordered, strict=True):
-        levels = _levels(len(rows), z, generator)  # (n_k, d), increasing down each column
-        common = torch.stack([w * _read(q, levels) for w, q in zip(weights, quantiles, strict=True)]).sum(0)
-        back = torch.empty_like(common).scatter_(0, order.indices, common)
-        aligned[rows] = back
+        levels = (torch.arange(len(rows), device=z.device, dtype=z.dtype) + 0.5) / len(rows)
+        common = torch.stack([len(o.values) / total * _read(o.values, levels) for o in ordered]).sum(0)
+        aligned[rows] = torch.empty_like(common).scatter_(0, order.indices, common)
     return aligned
 
 
-def _levels(n: int, z: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
-    if generator is None:
-        middle = (torch.arange(n, device=z.device, dtype=z.dtype) + 0.5) / n
-        return middle[:, None].expand(n, z.shape[1])
-    # Sorted uniforms without sorting: normalized running sums of exponential gaps (Renyi).
-    gaps = torch.empty(n + 1, z.shape[1], device=z.device, dtype=torch.float64).exponential_(generator=generator)
-    sums = gaps.cumsum(0)
-    return (sums[:-1] / sums[-1]).to(z.dtype)
+def match_axes(z: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
+    """Along each axis, give the r-th smallest of `z` the r-th smallest of `aim`, which has as many rows."""
+    return torch.empty_like(z).scatter_(0, z.argsort(dim=0), aim.sort(dim=0).values)
+
+
+def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
+    """How far the users of one class go along each axis, at `KNOTS` places; (d, KNOTS), flat beyond the outermost user.
+
+    The places are even in z / (1 + |z|): near in the bulk, far apart in the tails, and found without a search.
+    """
+    squashed = torch.linspace(-REACH, REACH, KNOTS, dtype=z.dtype, device=z.device)
+    places = (squashed / (1 - squashed.abs())).expand(z.shape[1], KNOTS).contiguous()
+    values, order = z.sort(dim=0)
+    values, shifts = values.mT.contiguous(), (aligned - z).gather(0, order).mT
+    above = torch.searchsorted(values, places)
+    low, high = (above - 1).clamp(min=0), above.clamp(max=len(z) - 1)
+    gap = (values.gather(1, high) - values.gather(1, low)).clamp(min=1e-300)
+    share = ((places - values.gather(1, low)) / gap).clamp(0, 1)
+    return torch.lerp(shifts.gather(1, low), shifts.gather(1, high), share)
+
+
+def apply_shifts(z: torch.Tensor, shifts: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    """Where users go whose classes are `codes`, by the (K, d, KNOTS) shifts of all classes."""
+    place = ((z / (1 + z.abs()) + REACH) * ((KNOTS - 1) / (2 * REACH))).clamp_(0, KNOTS - 1.001)
+    below = place.int()
+    share = place - below
+    below += (codes[:, None] * z.shape[1] + torch.arange(z.shape[1], device=z.device)).int() * KNOTS
+    flat, at = shifts.reshape(-1), below.reshape(-1)
+    low, high = flat.index_select(0, at), flat.index_select(0, at + 1)
+    return z + torch.lerp(low.view_as(z), high.view_as(z), share)
 
 
 def _read(quantiles: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:
-    """The quantile function with knots at (r - 1/2)/n, linear in between and flat outside, at these levels."""
+    """The quantile functions with knots at (r - 1/2)/n, linear in between and flat outside, at these levels."""
     n = len(quantiles)
     position = (levels * n - 0.5).clamp(0, n - 1)
     below = position.floor().long()
     above = (below + 1).clamp(max=n - 1)
-    low, high = quantiles.gather(0, below), quantiles.gather(0, above)
-    return low + (position - below) * (high - low)
+    return torch.lerp(quantiles[below], quantiles[above], (position - below)[:, None])

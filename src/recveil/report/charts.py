@@ -34,7 +34,7 @@ Figure = Mapping[str, Any]
 def draw(figure: Figure) -> str:
     """The figure as one `<svg>` element, fit to be put into a page."""
     altair, vl_convert = _libraries()
-    kinds = {"dots": _dots, "heat": _heat, "curve": _curve, "steps": _steps, "maps": _maps}
+    kinds = {"dots": _dots, "heat": _heat, "curve": _curve, "steps": _steps, "maps": _maps, "frontier": _frontier}
     chart = kinds[figure["kind"]](altair, figure)
     svg = vl_convert.vegalite_to_svg(_styled(altair, chart).to_dict(), allowed_base_urls=[])
     return _embeddable(svg, figure["title"])
@@ -209,6 +209,26 @@ def _maps(altair: Any, figure: Figure) -> Any:
     means = means.transform_filter("datum.part == 'mean'")
     panel = altair.layer(cells, means, data=altair.Data(values=rows)).properties(width=side, height=side)
     return _panels(altair, panel, figure, column=altair.Column("class:N", sort=classes, title=None))
+
+
+def _frontier(altair: Any, figure: Figure) -> Any:
+    """A line for each method from weak to strong, over what it costs; a ring around the knee."""
+    methods = _unique(figure["rows"], "method")
+    colors = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in range(len(methods))]
+    dashes = [CLASS_DASHES[i // len(CLASS_COLORS) % len(CLASS_DASHES)] for i in range(len(methods))]
+    key = altair.Legend(title=None, orient="right", symbolType="stroke", labelColor=INK, symbolStrokeWidth=3)
+    shared = altair.Chart(altair.Data(values=figure["rows"])).encode(
+        x=altair.X("cost:Q", title=figure["axis"], axis=altair.Axis(format="~g", tickCount=6, titlePadding=8)),
+        y=altair.Y("advantage:Q", title="Largest advantage of an attacker"),
+        color=altair.Color("method:N", scale=altair.Scale(domain=methods, range=colors), legend=key),
+        order="strength:Q",
+    )
+    line = shared.mark_line(strokeWidth=2).encode(
+        strokeDash=altair.StrokeDash("method:N", scale=altair.Scale(domain=methods, range=dashes), legend=None)
+    )
+    points = shared.mark_point(filled=True, size=60, opacity=1)
+    ring = shared.transform_filter("datum.knee").mark_point(size=260, strokeWidth=2, filled=False)
+    return altair.layer(line, points, ring).properties(width=2 * WIDTH - 160, height=300)
 
 
 def _panels(altair: Any, panel: Any, figure: Figure, **columns: Any) -> Any:

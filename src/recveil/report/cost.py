@@ -37,6 +37,7 @@ def worth(utility: Json) -> dict[str, Any] | None:
         "metric": text(main).upper(),
         "rows": rows,
         "popularity": bool(parts["popularity"]),
+        "note": text(utility.get("note") or ""),
         "classes": [_class_row(name, label, result, main) for name, label, result in groups],
         "charts": utility_figures(utility, main, groups),
     }

@@ -26,6 +26,7 @@ from recveil.report.formatting import (
     text,
     too_small,
 )
+from recveil.report.frontier import frontier
 from recveil.report.leaks import where_it_leaks
 
 __all__ = ["SCHEMA", "summarize"]
@@ -74,6 +75,8 @@ def summarize(document: Json) -> dict[str, Any]:
         "targets": [_target(name, after, as_dict(before.get(name))) for name, after in classes.items()],
         "numbers": [_guessed(name, targets[name]) for name in targets if name not in classes],
         "past": _past(document),
+        "lists": _lists(as_dict(document.get("lists"))),
+        "frontier": frontier(as_dict(document.get("frontier"))),
         "utility": worth(as_dict(document.get("utility"))),
         "cost": cost(document),
         "protocol": _protocol(document),
@@ -161,6 +164,15 @@ def _past(document: Json) -> list[dict[str, Any]]:
     rows = [(what, name, as_dict(target)) for what, targets in found for name, target in targets.items()]
     return [
         {"who": _PAST[what], "target": text(name), **_headline_row(name, "", target)} for what, name, target in rows
+    ]
+
+
+def _lists(found: Json) -> list[dict[str, Any]]:
+    """What the lists give away that are made from the vectors, before and after."""
+    return [
+        {"when": when, "target": text(name), **_headline_row(name, "", as_dict(target))}
+        for when in ("before", "after")
+        for name, target in as_dict(found.get(when)).items()
     ]
 
 

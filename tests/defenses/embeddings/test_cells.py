@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recveil.defenses.embeddings.cells import CYCLES, cells_of, check_table
+from recveil.defenses.embeddings.cells import CYCLES, cells_of, check_table, find
 from recveil.errors import DataError, UsageError
 
 TABLE = np.zeros((4, 2), dtype=np.float32)
@@ -48,6 +48,18 @@ def test_who_disclosed_one_attribute_only_is_not_left_out() -> None:
     by_turns = cells_of(codes, minimum=9)
     np.testing.assert_array_equal(by_turns[0].codes, codes[:, 0])
     np.testing.assert_array_equal(by_turns[1].codes, codes[:, 1])
+
+
+def test_later_users_find_the_cell_of_those_who_were_there() -> None:
+    codes = np.stack([np.arange(40) % 2, np.arange(40) % 5], axis=1)
+    codes[::7, 1] = -1
+    for minimum in (1, 100):
+        for cells in cells_of(codes, minimum):
+            np.testing.assert_array_equal(find(codes, cells.keys), cells.codes)
+    (joint,) = cells_of(codes, 1)
+    assert find(np.array([[9, 0], [-1, -1]]), joint.keys).tolist() == [-1, -1]
+    with pytest.raises(DataError, match="2 attributes; codes for 1"):
+        find(np.zeros(3, dtype=np.int64), joint.keys)
 
 
 def test_where_nobody_is_known_there_is_nothing_to_do() -> None:

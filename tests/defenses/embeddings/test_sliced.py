@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,13 +11,15 @@ from recveil.attacks.attribute.battery import ATTACKS
 from recveil.attacks.attribute.tasks import Attack
 from recveil.audit import audit
 from recveil.core import UNKNOWN, Attribute
+from recveil.defenses.embeddings import sliced
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
+from recveil.errors import UsageError
 from recveil.games import Folds
 from recveil.testing.worlds import no_leak, planted_leak
 
 
-def cloak(x: np.ndarray, codes: np.ndarray, seed: int = 0, **options: float) -> np.ndarray:
+def cloak(x: np.ndarray, codes: np.ndarray, seed: int = 0, **options: Any) -> np.ndarray:
     return Sliced(device="cpu", **options)(x, codes, rng=np.random.default_rng(seed))
 
 
@@ -84,12 +88,29 @@ def test_strength_walks_straight() -> None:
     np.testing.assert_allclose(half, (x + cloak(x, secret.codes)) / 2, atol=1e-5)
 
 
-@pytest.mark.parametrize(("rounds", "sampled", "passes"), [(20, 5, 1), (20, 5, 6), (3, 5, 1), (0, 0, 1), (4, 0, 2)])
-def test_the_rounds_are_shared_out_and_the_sampled_ones_come_last(rounds: int, sampled: int, passes: int) -> None:
-    plan = Sliced(rounds=rounds, sampled=sampled)._plan(passes)
-    assert len(plan) == -(-rounds // passes)
-    assert sum(plan) == min(-(-sampled // passes), len(plan))
-    assert plan == sorted(plan)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"norm": "one"}, "'keep' or 'unit'"), ({"rounds": -1}, "not be negative"), ({"drawn": -1}, "not be negative")],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Sliced(**options)
+
+
+def test_unit_norm_keeps_every_ranking_when_there_is_nothing_to_hide() -> None:
+    x, secret = no_leak(300, 5, 2, rng=np.random.default_rng(8))
+    np.testing.assert_allclose(cloak(x, np.zeros(300, dtype=np.int64), norm="unit"), x, atol=1e-5)
+    bare = Sliced(rounds=0, drawn=0, norm="unit", device="cpu").release(x, secret.codes, np.random.default_rng(0))[1]
+    assert bare.norm == pytest.approx(np.linalg.norm(x, axis=1).mean(), rel=1e-5)
+
+
+def test_a_class_too_large_to_sort_is_carried_by_what_some_of_it_taught(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, secret = planted_leak(4000, 4, 2, 2.0, rng=np.random.default_rng(9))
+    x[secret.codes == 0] = np.sign(x[secret.codes == 0]) * np.abs(x[secret.codes == 0]) ** 1.7
+    monkeypatch.setattr(sliced, "LARGE", 1000)
+    before, after = (attacked(t, secret, "logistic", "qda", "trees") for t in (x, cloak(x, secret.codes)))
+    for name, reached in after.items():  # half of each class taught, so that its noise is seen by all
+        assert abs(reached - 0.5) < min(0.07, (before[name] - 0.5) / 3), name
 
 
 def test_unknown_users_go_through_the_pooled_gaussian_map_only() -> None:

@@ -14,7 +14,7 @@ from recveil.attacks.attribute.blind import Majority, StratifiedRandom
 from recveil.attacks.attribute.classic import Boosted, Neighbors, Quadratic
 from recveil.attacks.attribute.margins import LinearSVM, RadialSVM
 from recveil.attacks.attribute.neural import Logistic, Perceptron
-from recveil.attacks.attribute.tasks import Attack, OneByOne
+from recveil.attacks.attribute.tasks import Attack, Bagged, OneByOne
 from recveil.attacks.attribute.trees import Forest, Stumps, XGBoost, boosting, tree
 from recveil.core import AttributeAttack
 
@@ -36,10 +36,10 @@ ATTACKS: dict[str, Callable[[str | None], Attack]] = {
     "svm-linear": lambda device: OneByOne(LinearSVM),
     "svm-rbf": lambda device: OneByOne(RadialSVM),
     "tree": lambda device: OneByOne(tree),
-    "forest": lambda device: OneByOne(Forest),
-    "adaboost": lambda device: OneByOne(Stumps),
+    "forest": lambda device: Bagged(Forest, talks=True),
+    "adaboost": lambda device: OneByOne(Stumps, talks=True),
     "trees": lambda device: OneByOne(Boosted),
-    "boosting": lambda device: OneByOne(boosting),
+    "boosting": lambda device: OneByOne(boosting, talks=True),
     "xgboost": lambda device: OneByOne(XGBoost),
     "mlp": lambda device: Perceptron(device=device),
     "mlp-1": lambda device: Perceptron(hidden=(), device=device),

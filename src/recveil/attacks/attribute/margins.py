@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC, LinearSVC
 
-from recveil.attacks.attribute.classic import patient, softmax
+from recveil.attacks.attribute.classic import balance, patient, softmax
 from recveil.core import FloatArray, IntArray
 
 __all__ = ["ByMargin", "LinearSVM", "RadialSVM"]
@@ -49,7 +49,7 @@ class LinearSVM:
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Find the widest margin."""
-        self._machine = ByMargin(_primal(self.C)).fit(x, y)
+        self._machine = ByMargin(LinearSVC(C=self.C, dual=False, class_weight="balanced")).fit(x, y)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
@@ -69,7 +69,7 @@ class RadialSVM:
     """
 
     C: float = 1.0
-    exact: int = 10_000
+    exact: int = 2_000
     landmarks: int = 300
     most: int = 100_000
     seed: int = 0
@@ -81,13 +81,11 @@ class RadialSVM:
         self._map = None
         gamma = 1 / max(x.shape[1] * float(x.var()), 1e-12)
         if len(x) <= self.exact:
-            self._machine = ByMargin(SVC(C=self.C, gamma=gamma, class_weight="balanced", cache_size=500, tol=1e-2)).fit(
-                x, y
-            )
+            self._machine = ByMargin(SVC(C=self.C, gamma=gamma, class_weight="balanced", cache_size=500)).fit(x, y)
             return self
         x, y = self._sample(x, y)
         self._map = Nystroem(gamma=gamma, n_components=self.landmarks, random_state=self.seed).fit(x)
-        self._machine = ByMargin(_primal(self.C, tol=1e-2)).fit(self._features(x), y)
+        self._machine = ByMargin(Newton(self.C)).fit(self._features(x), y)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
@@ -107,5 +105,42 @@ class RadialSVM:
         return x[rows], y[rows]
 
 
-def _primal(C: float, *, tol: float = 1e-3) -> LinearSVC:
-    return LinearSVC(C=C, dual=False, class_weight="balanced", tol=tol)
+@dataclass
+class Newton:
+    """The linear machine with squared hinge, one class against the rest, by Newton's method (Chapelle, 2007).
+
+    A step is one system of the size of the columns, over the users on the wrong side of their margin; once these stay
+    the same the solution is exact. On a few hundred correlated columns a tenth of the time of scikit-learn's LinearSVC.
+    """
+
+    C: float = 1.0
+    steps: int = 20
+    _w: FloatArray = field(init=False, repr=False)
+
+    def fit(self, x: FloatArray, y: IntArray) -> Self:
+        """Find the widest margins."""
+        a = np.hstack([x, np.ones((len(x), 1))]).astype(np.float32)  # the sums over users are most of the time
+        classes = np.unique(y)
+        sides = [np.where(y == k, 1.0, -1.0) for k in (classes[1:] if len(classes) == 2 else classes)]
+        self._w = np.stack([self._one(a, side) for side in sides], axis=1)
+        return self
+
+    def decision_function(self, x: FloatArray) -> FloatArray:
+        """How far on the positive side."""
+        margin = x @ self._w[:-1] + self._w[-1]
+        return np.asarray(margin[:, 0] if margin.shape[1] == 1 else margin)
+
+    def _one(self, a: FloatArray, side: FloatArray) -> FloatArray:
+        weight = (2 * self.C * balance((side > 0).astype(np.int64))).astype(np.float32)
+        ridge = np.ones(a.shape[1])
+        ridge[-1] = 1e-6  # the intercept is not penalized
+        w: FloatArray = np.zeros(a.shape[1])
+        wrong = np.ones(len(a), dtype=bool)
+        for _ in range(self.steps):
+            of = a[wrong] * weight[wrong, None]
+            w = np.linalg.solve((of.T @ a[wrong]).astype(np.float64) + np.diag(ridge), of.T @ side[wrong])
+            now = side * (a @ w.astype(np.float32)) < 1
+            if np.array_equal(now, wrong):
+                break
+            wrong = now
+        return w

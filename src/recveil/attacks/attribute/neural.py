@@ -32,8 +32,11 @@ MOST_BATCHES = 500
 WARM_UP = 0.15
 """The share of the steps in which the learning rate rises."""
 
+EAGER_STEPS = 3
+"""Steps before one is recorded, in which the device sets up what must not be set up while recording."""
+
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
-Cycle = torch.optim.lr_scheduler.LambdaLR
+Batch = Sequence[torch.Tensor]  # x (T, size, d), y (T, size), weight (T, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +131,13 @@ class Perceptron:
         batch = max(self.batch_size, fit_on.x.shape[1] // MOST_BATCHES)
         per_pass = -(-fit_on.x.shape[1] // batch)
         passes = max(self.epochs, -(-self.steps // per_pass))
-        optimizer = torch.optim.AdamW(flat, lr=self.learning_rate, weight_decay=self.reg, fused=True)
-        cycle = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _cycle((step + 1) / (passes * per_pass + 1)))
+        step = _Step(layers, self.learning_rate, self.reg)
         best = torch.full((len(stack.x),), torch.inf, device=stack.x.device)
         kept = [p.detach().clone() for p in flat]
-        for _ in track(range(passes), "attacking: perceptron", passes):
-            _epoch(fit_on, layers, batch, (optimizer, cycle), generator)
+        for number in track(range(passes), "attacking: perceptron", passes):
+            done = [(number * per_pass + k + 1) / (passes * per_pass + 1) for k in range(per_pass)]
+            for part, share in zip(_batches(fit_on, per_pass, generator), done, strict=True):
+                step(part, self.learning_rate * _cycle(share))
             with torch.no_grad():
                 loss = _loss(_forward(layers, stop_on.x), stop_on.y, stop_on.weight)
                 better = loss < best
@@ -143,25 +147,62 @@ class Perceptron:
         return [(kept[i], kept[i + 1]) for i in range(0, len(kept), 2)]
 
 
+class _Step:
+    """One step of AdamW for all tasks; on CUDA recorded once and then replayed: its kernels are too short to launch.
+
+    What is recorded reads from fixed places, into which every batch is copied.
+    """
+
+    def __init__(self, layers: Layers, rate: float, reg: float) -> None:
+        self.layers, self.done = layers, 0
+        flat = [p for layer in layers for p in layer]
+        self.rate = torch.tensor(rate, device=flat[0].device)
+        on_cuda = flat[0].is_cuda
+        self.optimizer = torch.optim.AdamW(flat, lr=self.rate, weight_decay=reg, fused=True, capturable=on_cuda)
+        self.graph = torch.cuda.CUDAGraph() if on_cuda else None
+
+    def __call__(self, part: Batch, rate: float) -> None:
+        self.rate.fill_(rate)
+        if self.graph is None or self.done < EAGER_STEPS:
+            self._step(part)
+        else:
+            if self.done == EAGER_STEPS:
+                self._record(part)
+            for place, given in zip(self.places, part, strict=True):
+                place.copy_(given)
+            self.graph.replay()
+        self.done += 1
+
+    def _record(self, part: Batch) -> None:
+        assert self.graph is not None
+        self.places = [given.clone() for given in part]
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.cuda.graph(self.graph):
+            self._step(self.places)
+
+    def _step(self, part: Batch) -> None:
+        x, y, weight = part
+        self.optimizer.zero_grad(set_to_none=True)
+        _loss(_forward(self.layers, x), y, weight).sum().backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+
+def _batches(stack: Stack, count: int, generator: torch.Generator) -> Iterator[Batch]:
+    """One pass in `count` batches of one size; all tasks take their rows in the same random order.
+
+    A few of the first rows come twice to fill the last batch.
+    """
+    n = stack.x.shape[1]
+    size = -(-n // count)
+    order = torch.randperm(n, generator=generator, device=stack.x.device)
+    order = torch.cat([order, order[: count * size - n]])
+    parts = (torch.split(t[:, order], size, dim=1) for t in (stack.x, stack.y, stack.weight))
+    return zip(*parts, strict=True)
+
+
 def _cycle(done: float) -> float:
     """The share of the highest learning rate, when this share of all steps is done."""
     return done / WARM_UP if done < WARM_UP else 0.5 + 0.5 * math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP))
-
-
-def _epoch(
-    stack: Stack, layers: Layers, batch: int, steering: tuple[torch.optim.Optimizer, Cycle], generator: torch.Generator
-) -> None:
-    """One pass; all tasks take their rows in the same random order, which is a different one for the users."""
-    order = torch.randperm(stack.x.shape[1], generator=generator, device=stack.x.device)
-    x, y, weight = stack.x[:, order], stack.y[:, order], stack.weight[:, order]
-    optimizer, cycle = steering
-    for start in range(0, len(order), batch):
-        part = slice(start, start + batch)
-        loss = _loss(_forward(layers, x[:, part]), y[:, part], weight[:, part]).sum()
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        cycle.step()
 
 
 def _new_layers(sizes: tuple[int, ...], T: int, generator: torch.Generator) -> Layers:

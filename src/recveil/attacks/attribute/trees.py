@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -30,19 +31,23 @@ def boosting(seed: int) -> Boosted:
 
 @dataclass
 class Forest:
-    """Random forest of 100 trees, at most 20 deep, each balanced by its own sample.
+    """Random forest of 100 trees, at most 20 deep, class-balanced.
 
-    Departs from scikit-learn's defaults: values are cut into `bins` quantiles first (half the time), and a leaf holds
-    at least five users (pure leaves vote for the larger class of an unbalanced attribute, whatever the weights).
+    Departs from scikit-learn's defaults: values are cut into `bins` quantiles first, and a tree is grown on a third of
+    the users, or `enough` of them if that is more (together a quarter of the time, and no less found); a leaf holds at
+    least six (pure leaves vote for the larger class of an unbalanced attribute, whatever the weights).
     """
 
     seed: int = 0
     n_trees: int = 100
     depth: int = 20
-    leaf: int = 5
+    leaf: int = 6
     bins: int = 32
+    share: float = 0.3
+    enough: int = 800
     _edges: FloatArray = field(init=False, repr=False)
     _trees: RandomForestClassifier = field(init=False, repr=False)
+    left_out_: FloatArray = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Cut and grow."""
@@ -51,9 +56,14 @@ class Forest:
             self.n_trees,
             max_depth=self.depth,
             min_samples_leaf=self.leaf,
-            class_weight="balanced_subsample",
+            max_samples=min(1.0, max(self.share, self.enough / len(x))),
+            oob_score=True,
             random_state=self.seed,
-        ).fit(cut(x, self._edges).astype(np.float32), y)
+        )
+        with warnings.catch_warnings():  # with few users some may be in every tree, and nothing is believed of them
+            warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores")
+            self._trees.fit(cut(x, self._edges).astype(np.float32), y, sample_weight=balance(y))
+        self.left_out_ = np.nan_to_num(self._trees.oob_decision_function_, nan=1 / len(self._trees.classes_))
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
@@ -82,10 +92,11 @@ class Stumps:
         classes, codes = np.unique(y, return_inverse=True)
         K = self._n_classes = len(classes)
         self._edges, self._stumps = quantiles(x, self.bins), []
-        columns = cut(x, self._edges).T.astype(np.int16)  # (d, n)
+        columns = cut(x, self._edges).T.astype(np.intp)  # (d, n)
+        cells = columns * K + codes
         weight = balance(y) / len(y)
         for _ in range(self.rounds):
-            column, at, left, right = self._best(columns, codes, weight)
+            column, at, left, right = self._best(cells, weight)
             wrong = np.where(columns[column] <= at, left, right) != codes
             error = float(weight[wrong].sum())
             if error > 1 - 1 / K - 1e-9:
@@ -108,10 +119,10 @@ class Stumps:
         share = votes / max(sum(stump[-1] for stump in self._stumps), 1e-12)
         return softmax(share * self._n_classes / max(self._n_classes - 1, 1) ** 2)
 
-    def _best(self, columns: NDArray[np.int16], codes: IntArray, weight: FloatArray) -> tuple[int, int, int, int]:
+    def _best(self, cells: NDArray[np.intp], weight: FloatArray) -> tuple[int, int, int, int]:
         """The cut with the purest sides (Gini), and the heavier class of each side."""
         K, size = self._n_classes, self.bins * self._n_classes
-        sums = [np.bincount(c.astype(np.intp) * K + codes, weights=weight, minlength=size) for c in columns]
+        sums = [np.bincount(column, weights=weight, minlength=size) for column in cells]
         left = np.stack(sums).reshape(-1, self.bins, K).cumsum(1)  # (d, bins, K)
         right = left[:, -1:] - left
         purity = sum(np.square(side).sum(2) / np.maximum(side.sum(2), 1e-12) for side in (left, right))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -91,6 +92,8 @@ class AttrCloakDF:
     distance has no gradient at the start.
     """
 
+    halts: ClassVar[bool] = True
+
     strength: float = 1.0
     weight: float | None = None
     floor: float = 0.1
@@ -126,6 +129,8 @@ class AttrCloakDD:
 
     Departs: only user vectors move; Algorithm 1 (line 19) also updates what makes them.
     """
+
+    halts: ClassVar[bool] = True
 
     strength: float = 1.0
     weight: float | None = None

@@ -9,18 +9,30 @@ import numpy as np
 from recveil.core import UNKNOWN, FloatArray, IntArray
 from recveil.errors import DataError, UsageError
 
-__all__ = ["Cells", "check_table", "cells_of"]
+__all__ = ["Cells", "cells_of", "check_table", "find"]
 
 CYCLES = 3
 """How often to go round the attributes when joint cells are too small: each undoes a little of the others."""
 
 
+ANY = -2
+"""In the key of a cell: whatever this attribute is."""
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """One way to cut the users into classes; -1 = nothing known."""
+    """One way to cut the users into classes; -1 = nothing known.
+
+    `keys[k]` are the codes of the attributes that make class k, by which later users find their cell (`find`).
+    """
 
     codes: IntArray
-    n_classes: int
+    keys: IntArray
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes have users."""
+        return len(self.keys)
 
 
 def cells_of(codes: IntArray, minimum: int) -> list[Cells]:
@@ -29,12 +41,23 @@ def cells_of(codes: IntArray, minimum: int) -> list[Cells]:
     One pass over the joint cells if each has `minimum` users or more; otherwise several rounds over the attributes.
     """
     codes = codes[:, None] if codes.ndim == 1 else codes
-    joint = _compact(_joint(codes))
+    joint = _cells(codes)
     if codes.shape[1] == 1:
         return [joint]
     if np.bincount(joint.codes[joint.codes >= 0], minlength=1).min() >= minimum:
         return [joint]
-    return [_compact(column) for column in codes.T] * CYCLES
+    return [_cells(np.where(np.eye(codes.shape[1])[j] > 0, codes, ANY)) for j in range(codes.shape[1])] * CYCLES
+
+
+def find(codes: IntArray, keys: IntArray) -> IntArray:
+    """The cell of each row of codes, by the keys of a fit; -1 for a combination that was not there."""
+    codes = codes[:, None] if codes.ndim == 1 else codes
+    if codes.shape[1] != keys.shape[1]:
+        raise DataError(f"The map was fitted with {keys.shape[1]} attributes; codes for {codes.shape[1]} were given.")
+    out = np.full(len(codes), UNKNOWN, dtype=np.int64)
+    for k, key in enumerate(keys):
+        out[((codes == key) | (key == ANY)).all(1)] = k
+    return out
 
 
 def check_table(x: FloatArray, codes: IntArray, strength: float) -> None:
@@ -49,21 +72,13 @@ def check_table(x: FloatArray, codes: IntArray, strength: float) -> None:
         raise UsageError(f"strength must lie between 0 (nothing) and 1 (all of it); got {strength:g}.")
 
 
-def _joint(codes: IntArray) -> IntArray:
-    """One code for each combination; who disclosed one attribute but not another is a combination too.
+def _cells(codes: IntArray) -> Cells:
+    """One class for each combination; who disclosed one attribute but not another is a combination too.
 
     Left out of all cells, such a user would keep the attribute that is known.
     """
-    known = (codes != UNKNOWN).any(1)
+    known = (codes >= 0).any(1)
     out = np.full(len(codes), UNKNOWN, dtype=np.int64)
-    if known.any():
-        out[known] = np.unique(codes[known], axis=0, return_inverse=True)[1].reshape(-1)
-    return out
-
-
-def _compact(codes: IntArray) -> Cells:
-    """The same classes numbered 0..K-1, those without users left out."""
-    out = np.full(len(codes), UNKNOWN, dtype=np.int64)
-    present, inverse = np.unique(codes[codes != UNKNOWN], return_inverse=True)
-    out[codes != UNKNOWN] = inverse
-    return Cells(out, len(present))
+    keys, inverse = np.unique(codes[known], axis=0, return_inverse=True)
+    out[known] = inverse.reshape(-1)
+    return Cells(out, keys.astype(np.int64))

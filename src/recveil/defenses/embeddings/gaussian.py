@@ -10,7 +10,6 @@ leak; and nothing beyond the second moment is touched. `sliced` mends both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,31 +18,14 @@ import torch
 from recveil import device as devices
 from recveil.core import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import Cells, cells_of, check_table
+from recveil.defenses.embeddings.maps import AffineMap, FittedMap, Mapping, Stage, blend
 from recveil.ot import gaussian
 from recveil.ot.moments import Moments
 
-__all__ = ["AffineMap", "Gaussian", "fit_map"]
+__all__ = ["AffineMap", "Gaussian", "carry", "fit_map", "fit_stages"]
 
 RIDGE = 1e-4
 """Share of the mean variance added to every class when one of them has too few users to span the space."""
-
-
-@dataclass(frozen=True, eq=False)
-class AffineMap:
-    """x -> (x - center[k]) A[k] + m for class k; the last class is for users whose attribute is unknown."""
-
-    center: torch.Tensor  # (K + 1, d)
-    A: torch.Tensor  # (K + 1, d, d)
-    m: torch.Tensor  # (d,)
-    regularized: bool
-
-    def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-        """The users where the map carries them, in float64."""
-        out = torch.empty(x.shape, dtype=torch.float64, device=x.device)
-        for k in range(len(self.A)):  # code -1 is row K, the last
-            rows = (codes == k) if k < len(self.A) - 1 else (codes < 0)
-            out[rows] = (x[rows].double() - self.center[k]) @ self.A[k] + self.m
-        return out
 
 
 def fit_map(moments: Moments) -> AffineMap:
@@ -72,8 +54,8 @@ def fit_map(moments: Moments) -> AffineMap:
     return AffineMap(center, basis @ inside @ basis.T, m, regularized)
 
 
-@dataclass(frozen=True)
-class Gaussian:
+@dataclass
+class Gaussian(Mapping):
     """Equal class means and covariances by least displacement, in closed form.
 
     `strength` walks straight from nothing (0) to all of it (1). Users whose attribute is unknown are carried by the map
@@ -84,25 +66,27 @@ class Gaussian:
     strength: float = 1.0
     device: str | None = None
 
-    def __call__(
-        self,
-        x: FloatArray,
-        codes: IntArray,
-        *,
-        rng: np.random.Generator,
-        utility: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    ) -> FloatArray:
-        """The cloaked table; `rng` and `utility` are not used."""
+    def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
+        """The cloaked table and the map that made it."""
         check_table(x, codes, self.strength)
         start = torch.tensor(x, dtype=torch.float64, device=devices.resolve(self.device))
-        moved = carry(start, cells_of(codes, minimum=2 * x.shape[1]))
-        return ((1 - self.strength) * start + self.strength * moved).to(torch.float32).cpu().numpy()
+        moved, stages = fit_stages(start, cells_of(codes, minimum=2 * x.shape[1]))
+        fitted = FittedMap(stages, self.strength, 0.0, x.shape[1])
+        return blend(start, moved, self.strength), fitted
 
 
 def carry(x: torch.Tensor, passes: list[Cells]) -> torch.Tensor:
-    """Apply the Gaussian map of each pass in turn; classes of which there is only one are left alone."""
+    """Apply the Gaussian map of each pass in turn."""
+    return fit_stages(x, passes)[0]
+
+
+def fit_stages(x: torch.Tensor, passes: list[Cells]) -> tuple[torch.Tensor, list[Stage]]:
+    """The users carried by the Gaussian map of each pass in turn, and these maps; a lone class is left alone."""
+    stages: list[Stage] = []
     for cells in passes:
         if cells.n_classes > 1:
             codes = torch.as_tensor(cells.codes, device=x.device)
-            x = fit_map(Moments.of(x, codes, cells.n_classes))(x, codes)
-    return x
+            affine = fit_map(Moments.of(x, codes, cells.n_classes))
+            x = affine(x, codes)
+            stages.append((cells.keys, affine))
+    return x, stages

@@ -1,19 +1,20 @@
-"""Sampled sliced barycenter: make the classes indistinguishable, not only their moments.
+"""Drawn sliced barycenter: make the classes indistinguishable, not only their moments.
 
-Gaussian transport first. Then rounds, each along d random orthogonal axes: whiten, rotate, and carry every class to the
-weighted average of the class quantile functions. In the last rounds the quantile function is read at sorted *uniform
-draws*, so that along these axes the classes are independent samples of one distribution: equalizing them exactly would
-push cross-validated attackers below chance, and a leak turned upside down is still a leak. The first rounds are exact,
-because a sampled round moves the users more. Last, each class gets the mean and
-covariance of a random draw from all users, which ends what is still zero-sum in the second moments (an attacker with
-a quadratic boundary sees that).
+1. Gaussian transport: class means and covariances agree, by least displacement.
+2. Exact rounds. Each looks along d axes and carries every class to the weighted average of the class quantile
+   functions. The axes are random, but in turn among the leading 1/8, 1/4, 1/2 and all of the principal directions, and
+   the columns of the table, where trees look (what this gains over random axes: docs/sliced.md).
+3. The draw. Classes made equal *exactly* are anti-correlated between any two halves of the users: cross-validated
+   attackers fall below chance, and a leak upside down is still a leak. So each class gets a reference of its own, n_k
+   rows drawn from all users, and is carried to it: moments first, then a few rounds. Classes are then samples of one
+   distribution, as far as these axes tell.
 
+Departs: the prototype drew along each axis independently; one reference is the same sample along all of them.
 Limit: needs every user's attribute when applied; a user with an unknown one only goes through the pooled Gaussian map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,85 +23,148 @@ import torch
 from recveil import device as devices
 from recveil.core import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import Cells, cells_of, check_table
-from recveil.defenses.embeddings.gaussian import carry
+from recveil.defenses.embeddings.gaussian import fit_stages
+from recveil.defenses.embeddings.maps import FittedMap, Mapping, SlicedMap, blend, unit
+from recveil.errors import UsageError
 from recveil.ot import gaussian
 from recveil.ot.moments import Moments
-from recveil.ot.sliced import align_axes, random_rotation
+from recveil.ot.sliced import align_axes, fit_shifts, match_axes, random_rotation
 from recveil.random import torch_generator
 
 __all__ = ["Sliced"]
 
+CYCLE = (8, 4, 2, 1, 0)
+"""In turn: rotate among the leading 1/8, 1/4, 1/2, all of the principal directions; 0: the columns as they are."""
 
-@dataclass(frozen=True)
-class Sliced:
+LARGE = 10_000
+"""Of a larger class this many users are drawn to learn the rounds from; all go through what was learned."""
+
+
+@dataclass
+class Sliced(Mapping):
     """Every class a sample of one distribution, as far as random axes can tell.
 
-    `rounds` is the number of rotations, of which the last `sampled` are read at random draws; `strength` walks straight
-    from nothing (0) to all of it (1).
+    `rounds` is the number of exact rounds, `drawn` that of the rounds towards the drawn reference (0: none is drawn,
+    and attackers fall below chance); `strength` walks straight from nothing (0) to all of it (1). With `norm="unit"`
+    all vectors are first given the same length: free where the score is a dot product without bias, whose ranking does
+    not change, and wrong for every other model.
     """
 
-    rounds: int = 20
-    sampled: int = 5
+    rounds: int = 60
+    drawn: int = 5
     strength: float = 1.0
+    norm: str = "keep"
     device: str | None = None
 
-    def __call__(
-        self,
-        x: FloatArray,
-        codes: IntArray,
-        *,
-        rng: np.random.Generator,
-        utility: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    ) -> FloatArray:
-        """The cloaked table; `utility` is not used."""
+    def __post_init__(self) -> None:
+        if self.norm not in ("keep", "unit"):
+            raise UsageError(f"norm must be 'keep' or 'unit' (dot products without bias only); got '{self.norm}'.")
+        if self.rounds < 0 or self.drawn < 0:
+            raise UsageError(f"rounds and drawn must not be negative; got {self.rounds} and {self.drawn}.")
+
+    def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
+        """The cloaked table, and the exact maps for users who come later."""
         check_table(x, codes, self.strength)
         where = devices.resolve(self.device)
-        generator = torch_generator(rng, where)
+        draws = torch_generator(rng, where)
         start = torch.tensor(x, dtype=torch.float64, device=where)
-        passes = cells_of(codes, minimum=2 * x.shape[1])
-        moved = carry(start, passes)
+        passes = [cells for cells in cells_of(codes, minimum=2 * x.shape[1]) if cells.n_classes > 1]
+        norm = float(torch.linalg.vector_norm(start, dim=1).mean()) if self.norm == "unit" and passes else 0.0
+        moved, stages = fit_stages(unit(start, norm), passes)
         for cells in passes:
-            if cells.n_classes > 1:
-                moved = _rounds(moved, cells, self._plan(len(passes)), generator)
-                moved = _resample_moments(moved, cells, generator)
-        return ((1 - self.strength) * start + self.strength * moved).to(torch.float32).cpu().numpy()
-
-    def _plan(self, n_passes: int) -> list[bool]:
-        """For each round of one pass, whether it is sampled; the rounds are shared out over the passes."""
-        rounds, sampled = -(-self.rounds // n_passes), -(-self.sampled // n_passes)
-        return [False] * (rounds - sampled) + [True] * min(sampled, rounds)
+            moved, rounds = _exact(moved, cells, -(-self.rounds // len(passes)), draws)
+            stages.append((cells.keys, rounds))
+        for cells in dict.fromkeys(passes if self.drawn else []):
+            moved = _draw(moved, cells, self.drawn, draws)
+        return blend(start, moved, self.strength), FittedMap(stages, self.strength, norm, x.shape[1])
 
 
-def _rounds(x: torch.Tensor, cells: Cells, plan: list[bool], generator: torch.Generator) -> torch.Tensor:
+class _Frames:
+    """The axes to look along, in the space where the users have mean 0 and variance 1 in every direction."""
+
+    def __init__(self, x: torch.Tensor, draws: torch.Generator) -> None:
+        self.m, self.d, self.draws = x.mean(0), x.shape[1], draws
+        C = (x - self.m).mT @ (x - self.m) / len(x)
+        values, vectors = torch.linalg.eigh(C)
+        self.vectors, self.scale = vectors.flip(1), values.flip(0).clamp(min=0).sqrt()
+        self.columns = C.diagonal().sqrt()
+
+    def __call__(self, share: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Matrices there and back; directions in which nobody varies are left out of both."""
+        if share == 0:
+            return torch.diag(_inverse(self.columns)), torch.diag(self.columns)
+        first = min(self.d, max(2, self.d // share))
+        blocks = [random_rotation(n, self.draws) for n in (first, self.d - first) if n]
+        rotation = torch.block_diag(*blocks)  # type: ignore[no-untyped-call]
+        return self.vectors * _inverse(self.scale) @ rotation, rotation.mT @ (self.vectors * self.scale).mT
+
+
+def _inverse(scale: torch.Tensor) -> torch.Tensor:
+    return torch.where(scale > 1e-6 * scale.max(), 1 / scale.clamp(min=1e-300), 0.0)
+
+
+def _exact(x: torch.Tensor, cells: Cells, rounds: int, draws: torch.Generator) -> tuple[torch.Tensor, SlicedMap]:
+    """The users after the exact rounds, and what was done to each class as tables."""
     codes = torch.as_tensor(cells.codes, device=x.device)
-    members = [(codes == k).nonzero()[:, 0] for k in range(cells.n_classes)]
-    known = codes >= 0
-    for sampled in plan:
-        m = x[known].mean(0)
-        C = (x[known] - m).mT @ (x[known] - m) / known.sum()
-        rotation = random_rotation(x.shape[1], generator)
-        z = (x - m) @ gaussian.power(C, -0.5) @ rotation
-        back = rotation.mT @ gaussian.power(C, 0.5)
-        aligned = align_axes(z, members, generator if sampled else None)
-        # Averaged quantiles read at random levels are a little narrower than the users were: scale back, all alike.
-        aligned = aligned * (z[known].std(0) / aligned[known].std(0).clamp(min=1e-12))
-        x = torch.where(known[:, None], x + (aligned - z) @ back, x)
+    members = [_some((codes == k).nonzero()[:, 0], draws) for k in range(cells.n_classes)]
+    learned = torch.cat(members)
+    starts = torch.tensor([0, *map(len, members)]).cumsum(0)
+    within = [torch.arange(a, b, device=x.device) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    y, frames = x[learned], _Frames(x[codes >= 0], draws)
+    axes = [frames(CYCLE[r % len(CYCLE)]) for r in range(rounds)]
+    shifts = []
+    for to, fro in axes:
+        z = (y - frames.m) @ to
+        aligned = align_axes(z, within)
+        y = y + (aligned - z) @ fro
+        shifts.append(torch.stack([fit_shifts(z[rows], aligned[rows]) for rows in within]))
+    if not rounds:
+        return x, SlicedMap(frames.m, *(x.new_zeros(0) for _ in range(3)))
+    there, back = (torch.stack(matrices) for matrices in zip(*axes, strict=True))
+    fitted = SlicedMap(frames.m, there, back, torch.stack(shifts).float())
+    if len(learned) < int((codes >= 0).sum()):
+        return fitted(x, codes), fitted
+    return x.index_copy(0, learned, y), fitted
+
+
+def _some(rows: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
+    if len(rows) <= LARGE:
+        return rows
+    return rows[torch.randperm(len(rows), generator=draws, device=rows.device)[:LARGE]]
+
+
+def _draw(x: torch.Tensor, cells: Cells, rounds: int, draws: torch.Generator) -> torch.Tensor:
+    """Carry each class to a reference: as many rows as it has, drawn with replacement from all users."""
+    codes = torch.as_tensor(cells.codes, device=x.device)
+    known = (codes >= 0).nonzero()[:, 0]
+    aim = x.clone()
+    aim[known] = x[known[torch.randint(len(known), (len(known),), generator=draws, device=x.device)]]
+    x, frames = _to_moments(x, aim, codes, cells.n_classes, draws), _Frames(x[known], draws)
+    # What is exact matters in sample only, and of a large class most users were not in the sample.
+    small = [rows for k in range(cells.n_classes) if len(rows := (codes == k).nonzero()[:, 0]) <= LARGE]
+    for r in range(-rounds, 0):
+        to, fro = frames(CYCLE[r % len(CYCLE)])
+        for rows in small:
+            z = (x[rows] - frames.m) @ to
+            x[rows] += (match_axes(z, (aim[rows] - frames.m) @ to) - z) @ fro
     return x
 
 
-def _resample_moments(x: torch.Tensor, cells: Cells, generator: torch.Generator) -> torch.Tensor:
-    """Give class k the mean and covariance of n_k rows drawn with replacement from all users of any class."""
-    codes = torch.as_tensor(cells.codes, device=x.device)
-    known = (codes >= 0).nonzero()[:, 0]
-    now = Moments.of(x, codes, cells.n_classes)
-    draw = known[torch.randint(len(known), (len(known),), generator=generator, device=x.device)]
-    aim = Moments.of(x[draw], codes[known], cells.n_classes)
-    if bool((now.n <= x.shape[1]).any()):  # too few users to have a covariance: only the means are drawn anew
-        shift = aim.mean - now.mean
-        return torch.where((codes >= 0)[:, None], x + shift[codes.clamp(min=0)], x)
-    A = gaussian.transport(now.covariance, aim.covariance)
+def _to_moments(
+    x: torch.Tensor, aim: torch.Tensor, codes: torch.Tensor, n_classes: int, draws: torch.Generator
+) -> torch.Tensor:
+    """Give each class the mean of its reference and a covariance drawn as that of n_k Gaussian users would be.
+
+    Not the covariance of the reference: on heavy-tailed tables QDA saw that (docs/sliced.md).
+    """
+    now = Moments.of(x, codes, n_classes)
+    mean = Moments.of(aim, codes, n_classes).mean
+    A = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(n_classes, -1, -1)
+    if bool((now.n > x.shape[1]).all()):  # fewer users have no covariance to speak of: only the means are drawn anew
+        root = gaussian.power(now.pooled().covariance[0], 0.5)
+        noise = torch.randn(x.shape, generator=draws, device=x.device, dtype=x.dtype) @ root
+        A = gaussian.transport(now.covariance, Moments.of(noise, codes, n_classes).covariance)
     out = x.clone()
-    for k in range(cells.n_classes):
-        rows = codes == k
-        out[rows] = (x[rows] - now.mean[k]) @ A[k] + aim.mean[k]
+    for k in range(n_classes):
+        out[codes == k] = (x[codes == k] - now.mean[k]) @ A[k] + mean[k]
     return out

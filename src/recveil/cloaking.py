@@ -1,0 +1,159 @@
+"""From files to a document: the body of `recveil cloak`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from recveil.attacks.attribute.views import look
+from recveil.catalog import EMBEDDING_DEFENSES, PANELS, lookup, make
+from recveil.clock import Clock
+from recveil.core import Attribute, FloatArray
+from recveil.data.files import Vectors, check_output, require_classes, write_embeddings
+from recveil.errors import RecveilError, UsageError
+from recveil.frontier import frontier
+from recveil.inputs import Files
+from recveil.protect import codes_of, displacement
+from recveil.random import generator
+from recveil.report.document import audits, details, header, merged, utility
+from recveil.serving import Serving, serve_files, serve_run
+from recveil.workflow import Protocol, activity_of, check_outputs, described, notes_of, with_the_past, write_results
+
+__all__ = ["Defense", "cloak_files"]
+
+LIST = 10
+"""How long the lists are that are audited before and after."""
+
+
+@dataclass(frozen=True)
+class Defense:
+    """Which defense, and how much of it."""
+
+    method: str = "sliced"
+    strength: float = 1.0
+    frontier: bool = False
+
+
+def cloak_files(
+    files: Files,
+    names: list[str],
+    defense: Defense,
+    rules: Protocol,
+    *,
+    out: Path,
+    report: Path | None = None,
+    audited: bool = False,
+) -> dict[str, Any]:
+    """Defend the table in the files and write it; with a report or `audited`, attack it before and after.
+
+    Where it is known how the vectors are served (`--run`, or item vectors and interactions), also what the
+    recommendations are worth before and after, and whether the lists made from them still tell the class.
+    """
+    check_outputs(report, out)
+    lookup("panel", rules.panel, PANELS)
+    method = make("defense", defense.method, EMBEDDING_DEFENSES, strength=defense.strength, device=rules.device)
+    vectors, targets = files.read(names)
+    check_output(out, vectors)
+    for target in targets:
+        require_classes(target)
+    serving, missing = _serving(files, vectors, rules.seed)
+    clock = Clock()
+    with clock.step("cloak"):
+        x = method(vectors.x, codes_of(targets), rng=generator(rules.seed, "cloak"), utility=_loss(serving, rules))
+    document: dict[str, Any] = {
+        **header("cloak", sys.argv),
+        "input": described(files, vectors),
+        "seconds": clock.seconds["cloak"],
+        "defense": _defended(defense, targets, vectors.x, x),
+        "timings": clock.seconds,
+        "warnings": [],
+    }
+    if report is not None or audited:
+        document |= _judged(files, vectors, x, targets, rules, clock)
+        if serving is not None:
+            with clock.step("measure the recommendations"):
+                document |= _served(serving, vectors.x, x, targets, rules)
+        document["warnings"] += missing
+    if defense.frontier:
+        with clock.step("draw the frontier"):
+            document["frontier"] = _frontier(vectors.x, targets, rules, serving)
+    write_embeddings(out, vectors, x)
+    write_results(document, report, None)
+    return document
+
+
+def _judged(
+    files: Files, vectors: Vectors, x: FloatArray, targets: list[Attribute], rules: Protocol, clock: Clock
+) -> dict[str, Any]:
+    """The audits before and after, of who holds both tables, and where and whom it leaks."""
+    with clock.step("audit before"):
+        before = rules.run(vectors.x, targets)
+    with clock.step("audit after"):
+        after = rules.run(x, targets)
+    with clock.step("audit of both tables"):
+        past = with_the_past(vectors.x, x, targets, rules)
+    with clock.step("look where it leaks"):
+        tables, found = [vectors.x, x], [before, after]
+        whom = activity_of(files, vectors)
+        earlier, later = details(tables, targets, found, rules.rules, seed=rules.seed, activity=whom)
+    return {
+        "protocol": rules.to_dict(),
+        "targets": merged(audits(after), later),
+        "before": merged(audits(before), earlier),
+        **past,
+        "warnings": notes_of([*before, *after]),
+    }
+
+
+def _loss(serving: Serving | None, rules: Protocol) -> Any:
+    if serving is None or serving.items is None:
+        return None
+    return serving.loss(device=rules.device, rng=generator(rules.seed, "loss"))
+
+
+def _frontier(x: FloatArray, targets: list[Attribute], rules: Protocol, serving: Serving | None) -> dict[str, Any]:
+    quick = replace(rules, panel="fast", seeds=1)
+    return frontier(
+        x, targets, lambda table: quick.run(table, targets), serving=serving, seed=rules.seed, device=rules.device
+    )
+
+
+def _serving(files: Files, vectors: Vectors, seed: int) -> tuple[Serving | None, list[str]]:
+    """How the vectors are served, where that is known; a run whose data are not at hand can still be cloaked."""
+    if files.run is not None:
+        try:
+            return serve_run(files.run, vectors), []
+        except RecveilError as error:
+            return None, [f"What the recommendations are worth was not measured. {error}"]
+    if files.item_embeddings is not None and files.interactions is not None:
+        return serve_files(vectors, files.item_embeddings, files.interactions, seed=seed), []
+    if files.item_embeddings is not None or files.interactions is not None:
+        raise UsageError("Utility needs both --item-embeddings and --interactions. Give both, or neither.")
+    return None, []
+
+
+def _served(
+    serving: Serving, before: FloatArray, after: FloatArray, targets: list[Attribute], rules: Protocol
+) -> dict[str, Any]:
+    """What the recommendations are worth before and after, and what the top-10 lists made from them give away."""
+    split_order = [replace(t, codes=t.codes[serving.rows]) for t in targets]
+    worth = utility(serving.ranks(before), serving.ranks(after), split_order)
+    shown = {}
+    for when, x in (("before", before), ("after", after)):
+        lists = look(serving.release(x, LIST), "lists", rng=generator(rules.seed, "view"))
+        shown[when] = audits(replace(rules, permutations=0).run(lists, targets))
+    return {"utility": {**worth, "note": serving.note}, "lists": shown}
+
+
+def _defended(defense: Defense, targets: list[Attribute], before: FloatArray, after: FloatArray) -> dict[str, Any]:
+    unknown = {t.name: int((~t.known).sum()) for t in targets}
+    notes = [f"{n:,} users with unknown {name} went through the label-free map." for name, n in unknown.items() if n]
+    return {
+        "name": defense.method,
+        "strength": defense.strength,
+        "targets": [t.name for t in targets],
+        "displacement": {"relative": displacement(before, after)},
+        "notes": notes,
+    }

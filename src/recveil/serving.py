@@ -1,0 +1,97 @@
+"""What is served from user vectors: a score for every item, and the held-out items to judge it by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from recveil.catalog import MODELS, NETWORKS
+from recveil.core import FloatArray, IntArray, Release, Split
+from recveil.data.files import Vectors, read_embeddings, read_interactions
+from recveil.data.ids import known
+from recveil.data.split import leave_one_out
+from recveil.errors import DataError, UsageError
+from recveil.metrics.ranking import Ranks, rank, seen_items
+from recveil.models.objective import bpr_of_users
+from recveil.models.publish import top_k
+from recveil.models.saving import load
+from recveil.random import generator
+from recveil.training import load_data
+
+__all__ = ["Serving", "serve_files", "serve_run"]
+
+
+@dataclass(frozen=True, eq=False)
+class Serving:
+    """The split that the model was trained on and its scores; `items` are its item vectors if scores are products.
+
+    `rows` says for each user of the split where the vector stands in the table.
+    """
+
+    split: Split
+    score: Callable[[IntArray, FloatArray], FloatArray] = field(repr=False)
+    items: FloatArray | None
+    rows: IntArray
+    note: str = ""
+
+    def ranks(self, x: FloatArray) -> Ranks:
+        """Where each held-out item stands when users are served from this table."""
+        return rank(self._served(x), self.split.test, self._seen())
+
+    def release(self, x: FloatArray, k: int) -> Release:
+        """What users of the table are shown: the vectors and the top-k lists made from them, in the table's order."""
+        lists = np.full((len(x), k), -1, dtype=np.int64)
+        lists[self.rows] = top_k(self._served(x), np.arange(len(self.rows)), k, self._seen())
+        return Release(x, self.items, lists, None)
+
+    def loss(self, *, device: str | None, rng: np.random.Generator) -> Callable[[torch.Tensor], torch.Tensor]:
+        """The BPR loss of a table on the training pairs, items frozen."""
+        if self.items is None:
+            raise UsageError(
+                "This model scores by a network, so no loss follows from its vectors alone. Train 'bprmf'."
+            )
+        return bpr_of_users(self.split.train, self.items, rows=self.rows, device=device, rng=rng)
+
+    def _served(self, x: FloatArray) -> Callable[[IntArray], FloatArray]:
+        return lambda users: self.score(users, x[self.rows[users]])
+
+    def _seen(self) -> Any:
+        return seen_items(self.split.train, self.split.valid)
+
+
+def serve_files(vectors: Vectors, items: Path, interactions: Path, *, seed: int) -> Serving:
+    """From files: scores are dot products, and the newest interaction of each user is held out."""
+    table = read_embeddings(items, of="item")
+    if table.x.shape[1] != vectors.x.shape[1]:
+        raise DataError(
+            f"User vectors have {vectors.x.shape[1]} numbers and item vectors {table.x.shape[1]}, so no score follows "
+            "from them. Give the two tables of one model."
+        )
+    history = read_interactions(interactions, vectors.ids, table.ids)
+    split = leave_one_out(history, rng=generator(seed, "held out"))
+    note = (
+        "Utility is measured on the newest interaction of each user. If the vectors were trained on it too, both "
+        "numbers are too high; what changes between them is still the price of the defense."
+    )
+    everyone = np.arange(len(vectors.x))
+    return Serving(split, lambda users, x: np.asarray(x @ table.x.T), table.x, everyone, note)
+
+
+def serve_run(run: Path, vectors: Vectors) -> Serving:
+    """From a folder that `recveil train` wrote, with the model's own head, on the data it was trained on."""
+    try:
+        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        name, seed = str(config["data"]), int(config["seed"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{run} has no readable config.json, which names the data it was trained on.") from None
+    data = load_data(name, seed=seed)
+    rows = known(data.user_ids, vectors.ids, name, "user")
+    model = load(run / "model", MODELS)
+    items = model.item_vectors_ if config["model"] not in NETWORKS else None
+    return Serving(leave_one_out(data), lambda users, x: model.score(users, x), items, rows)
