@@ -106,6 +106,26 @@ def test_audit_with_a_curve(files: Path) -> None:
     assert gender["where"]["classes"][0]["label"] == "F"
 
 
+def test_a_number_is_guessed_by_regression(files: Path) -> None:
+    x = np.stack(pq.read_table(files / "E.parquet")["embedding"].to_numpy(zero_copy_only=False))
+    age = 40 + x[:, 0] + np.random.default_rng(0).normal(size=400)
+    table(files, gender=["F", "M"] * 200, age=age)
+    done = recveil(*AUDIT, "--target", "gender,age", "--numeric", "age", "--json", "--report", "out.html", cwd=files)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["targets"]
+    assert told["gender"]["verdict"] != "leak"
+    assert told["age"]["verdict"] == "leak"
+    assert 0.5 < told["age"]["headline"]["r2"]["low"] < told["age"]["headline"]["r2"]["value"] < 1
+    page = (files / "out.html").read_text()
+    assert "Attacks on age" in page
+    assert "An outsider can guess age: R2" in page
+    gate = recveil(*AUDIT, "--target", "age", "--numeric", "age", "--fail-if", "age.r2.low > 0.2", cwd=files)
+    assert gate.returncode == 1
+    done = recveil(*CLOAK, "--target", "age", "--numeric", "age", cwd=files)
+    assert done.returncode == 3
+    assert "Cut it into classes" in done.stderr
+
+
 def test_a_gate_fails_the_build_on_a_leak(files: Path) -> None:
     assert recveil(*AUDIT, "--fail-if", "gender.advantage.low > 0.05", cwd=files).returncode == 1
     done = recveil(*AUDIT, "--fail-if", "gender.advantage > 0.05", cwd=files)

@@ -49,3 +49,9 @@ def test_a_malformed_gate_shows_the_grammar(text: str) -> None:
 def test_a_gate_on_what_was_not_audited_is_refused() -> None:
     with pytest.raises(UsageError, match="Did you mean 'gender'"):
         Checks.of(["gendr.advantage.low > 0.1"], None).judge(DOCUMENT)
+
+
+def test_a_gate_on_a_metric_that_the_target_has_not_names_those_it_has() -> None:
+    assert parse_gate("gender.r2.low > 0.1").metric == "r2"
+    with pytest.raises(UsageError, match="No metric of 'gender' is called 'r2'. Known: advantage"):
+        Checks.of(["gender.r2.low > 0.1"], None).judge(DOCUMENT)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.svm import SVC, LinearSVC
 
 from recveil.attacks.attribute import margins
-from recveil.attacks.attribute.margins import ByMargin, LinearSVM, RadialSVM
+from recveil.attacks.attribute.margins import ByMargin, LinearSVM, Newton, RadialSVM
 from recveil.testing.worlds import injected_label, planted_leak
 
 
@@ -81,3 +81,19 @@ def test_a_rare_class_is_recalled_as_well_as_a_large_one(machine: LinearSVM | Ra
     guess = machine.fit(x[:1000], y[:1000]).predict_proba(x[1000:]).argmax(1)
     recall = [(guess[y[1000:] == k] == k).mean() for k in (0, 1)]
     assert abs(recall[0] - recall[1]) < 0.2
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_newton_finds_the_machine_that_scikit_learn_finds(K: int) -> None:
+    x, secret = planted_leak(400, 5, K, 1.5, rng=np.random.default_rng(6))
+    y = np.where(np.arange(400) % 5 == 0, 0, secret.codes)  # unequal classes, some of them mislabelled
+    theirs = LinearSVC(C=0.7, dual=False, class_weight="balanced", intercept_scaling=1e3, tol=1e-8, max_iter=10_000)
+    if K == 2:
+        ours, margin = Newton(C=0.7).fit(x, y), theirs.fit(x, y).decision_function(x)
+        assert ours.decision_function(x) == pytest.approx(margin, abs=2e-3)
+        return
+    # scikit-learn balances all classes at once; ours balances each against the rest.
+    ours = Newton(C=0.7).fit(x, y)
+    for k in range(K):
+        alone = theirs.fit(x, (y == k).astype(int)).decision_function(x)
+        assert ours.decision_function(x)[:, k] == pytest.approx(alone, abs=2e-3)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from recveil.attacks.attribute.tasks import OneByOne, Task
+from recveil.attacks.attribute.tasks import Bagged, OneByOne, Task
+from recveil.attacks.attribute.trees import Forest, tree
 from recveil.progress import reporting
 from recveil.testing.worlds import planted_leak
 
@@ -97,3 +99,29 @@ def test_progress_is_told(spied: list[Spy]) -> None:
             rng=np.random.default_rng(0),
         )
     assert told == [("attacking: spy", 3)]
+
+
+def test_processes_guess_what_threads_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, secret = planted_leak(120, 4, 2, 2.0, rng=np.random.default_rng(0))
+    tasks_ = [Task(np.arange(80), np.arange(80, 120)), Task(np.arange(40, 120), np.arange(40))] * 2
+
+    def guesses() -> list[np.ndarray]:
+        return OneByOne(tree).guess(x, secret.codes, 2, tasks_, rng=np.random.default_rng(1))
+
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    threads = guesses()
+    monkeypatch.setattr("recveil.attacks.attribute.tasks.MOST_THREADS", 0)
+    for one, two in zip(threads, guesses(), strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_a_bagged_attack_guesses_known_users_by_the_parts_that_did_not_learn_from_them() -> None:
+    """On labels made of noise a forest remembers its own users; what it says of them must not know that."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(400, 5)), rng.integers(2, size=400)
+    task = Task(np.arange(300), np.arange(300, 400))
+    [(test, known)] = Bagged(Forest).guess_both(x, y, 2, [task], rng=np.random.default_rng(3))
+    assert (test.shape, known.shape) == ((100, 2), (300, 2))
+    assert abs(np.mean(known.argmax(1) == y[:300]) - 0.5) < 0.12
+    memory = Bagged(Forest).guess(x, y, 2, [Task(task.train, task.train)], rng=np.random.default_rng(3))[0]
+    assert np.mean(memory.argmax(1) == y[:300]) > 0.75
