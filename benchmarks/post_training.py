@@ -101,7 +101,7 @@ def measure(given: argparse.Namespace) -> None:
                     if time.time() - start > given.limit:
                         return
                     key = {"data": given.data, "model": model, "seed": seed, "target": target, "method": method}
-                    key["panel"], key["deals"] = given.panel, given.deals
+                    key |= {"panel": given.panel, "deals": given.deals, "machine": given.machine}
                     world = split, items, split.train.attributes[target]
                     line = json.dumps(row(key, x, world, attackers, Folds(5, given.deals), given.device))
                     with open(given.log, "a", encoding="utf-8") as file:
@@ -113,16 +113,14 @@ def show(path: str) -> None:
     """The rows as Markdown, seeds averaged."""
     rows = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     print(INTRODUCTION)
-    groups = dict.fromkeys((r["data"], r["model"], r["target"], r["panel"], r["deals"]) for r in rows)
-    for data, model, target, kind, deals in groups:
-        mine = [
-            r
-            for r in rows
-            if (r["data"], r["model"], r["target"], r["panel"], r["deals"]) == (data, model, target, kind, deals)
-        ]
+    kinds = ("data", "model", "target", "panel", "deals", "machine")
+    for group in dict.fromkeys(tuple(r[k] for k in kinds) for r in rows):
+        mine = [r for r in rows if tuple(r[k] for k in kinds) == group]
+        data, model, target, panel_name, deals, machine = group
         seeds = len({r["seed"] for r in mine})
         names = list(mine[0]["bacc"])
-        print(f"\n## {data}, {model}, {target}\n\n`{kind}` panel, 5 folds x {deals}, {seeds} seed(s) of the model\n")
+        print(f"\n## {data}, {model}, {target}\n")
+        print(f"`{panel_name}` panel, 5 folds x {deals}, {seeds} seed(s) of the model; {machine}\n")
         print(f"| method | {' | '.join(names)} | advantage | both | NDCG@10 | change, % | displacement | seconds |")
         print("| --- " * (len(names) + 7) + "|")
         for method in dict.fromkeys(r["method"] for r in mine):
@@ -156,6 +154,7 @@ def main() -> None:
     parser.add_argument("--deals", type=int, default=1, help="of the users into folds")
     parser.add_argument("--limit", type=float, default=3600.0)
     parser.add_argument("--device")
+    parser.add_argument("--machine", default="two cores", help="in words, for the table")
     parser.add_argument("--log", default="post_training.jsonl")
     parser.add_argument("--show")
     given = parser.parse_args()
