@@ -56,15 +56,17 @@ def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
     return torch.lerp(shifts.gather(1, low), shifts.gather(1, high), share)
 
 
-def apply_shifts(z: torch.Tensor, shifts: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """Where users go whose classes are `codes`, by the (K, d, KNOTS) shifts of all classes."""
-    place = ((z / (1 + z.abs()) + REACH) * ((KNOTS - 1) / (2 * REACH))).clamp_(0, KNOTS - 1.001)
+def apply_shifts(z: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
+    """How far users of one class go, by its (d, KNOTS) shifts; in place where possible, for it is most of the time."""
+    place = z.abs().add_(1)
+    torch.div(z, place, out=place)
+    place.add_(REACH).mul_((KNOTS - 1) / (2 * REACH)).clamp_(0, KNOTS - 1.001)
     below = place.int()
-    share = place - below
-    below += (codes[:, None] * z.shape[1] + torch.arange(z.shape[1], device=z.device)).int() * KNOTS
-    flat, at = shifts.reshape(-1), below.reshape(-1)
-    low, high = flat.index_select(0, at), flat.index_select(0, at + 1)
-    return z + torch.lerp(low.view_as(z), high.view_as(z), share)
+    place.sub_(below)
+    below.add_(torch.arange(z.shape[1], device=z.device, dtype=torch.int32) * KNOTS)
+    flat, at = shifts.reshape(-1), below.view(-1)
+    low = flat.index_select(0, at).view_as(z)
+    return low.lerp_(flat.index_select(0, at.add_(1)).view_as(z), place)
 
 
 def _read(quantiles: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:

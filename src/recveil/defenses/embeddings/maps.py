@@ -26,7 +26,7 @@ from recveil.random import generator
 __all__ = ["AffineMap", "FittedMap", "Mapping", "SlicedMap", "Stage", "blend", "unit"]
 
 FORMAT = "recveil map 1"
-BLOCK = 4096
+BLOCK = 1 << 14
 """Rows that go through all rounds together: few enough to stay in the processor's cache."""
 
 
@@ -63,13 +63,13 @@ class SlicedMap:
     def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         """The users where the rounds carry them; computed in float32."""
         m, to, back, shifts = (t.float() for t in (self.m, self.to, self.back, self.shifts))
-        out, known = x.double(), (codes >= 0).nonzero()[:, 0]
-        for rows in torch.split(known, BLOCK if x.device.type == "cpu" else 1 << 18):
-            y = out[rows].float() - m
-            for r in range(len(to)):
-                z = y @ to[r]
-                y += (apply_shifts(z, shifts[r], codes[rows]) - z) @ back[r]
-            out[rows] = (y + m).double()
+        out = x.double()
+        for k in range(shifts.shape[1] if len(to) else 0):
+            for rows in torch.split((codes == k).nonzero()[:, 0], BLOCK if x.device.type == "cpu" else 1 << 18):
+                y = out[rows].float() - m
+                for r in range(len(to)):
+                    y.addmm_(apply_shifts(y @ to[r], shifts[r, k]), back[r])
+                out[rows] = (y + m).double()
         return out
 
 
