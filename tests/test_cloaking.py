@@ -40,7 +40,10 @@ def test_a_run_is_cloaked_measured_and_its_lists_are_audited(run: Path, tmp_path
     assert "What the recommendations are worth" in page
 
 
-def test_the_paper_s_form_with_data_gets_its_loss_from_the_run(run: Path, tmp_path: Path) -> None:
+def test_the_paper_s_form_with_data_gets_its_loss_from_the_run(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recveil.models.objective.PAIRS", 256)  # of time
     told = cloak_files(
         Files(None, None, run=run), ["gender"], Defense("attrcloak-dd", 0.5), RULES, out=tmp_path / "c.parquet"
     )
