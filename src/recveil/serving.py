@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from recveil.catalog import MODELS, NETWORKS
-from recveil.core import FloatArray, IntArray, Release, Split
+from recveil.core import Dataset, FloatArray, IntArray, Release, Split
 from recveil.data.files import Vectors, read_embeddings, read_interactions
 from recveil.data.ids import known
 from recveil.data.split import leave_one_out
@@ -24,7 +24,7 @@ from recveil.models.saving import load
 from recveil.random import generator
 from recveil.training import load_data
 
-__all__ = ["Serving", "serve_files", "serve_run"]
+__all__ = ["Serving", "data_of_run", "serve_files", "serve_run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +83,19 @@ def serve_files(vectors: Vectors, items: Path, interactions: Path, *, seed: int)
     return Serving(split, lambda users, x: np.asarray(x @ table.x.T), table.x, everyone, note)
 
 
-def serve_run(run: Path, vectors: Vectors) -> Serving:
-    """From a folder that `recveil train` wrote, with the model's own head, on the data it was trained on."""
+def data_of_run(run: Path, vectors: Vectors) -> tuple[str, Dataset, IntArray]:
+    """The model's name, the data it was trained on, and where each user of these stands in the table."""
     try:
         config = json.loads((run / "config.json").read_text(encoding="utf-8"))
-        name, seed = str(config["data"]), int(config["seed"])
+        model, name, seed = str(config["model"]), str(config["data"]), int(config["seed"])
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{run} has no readable config.json, which names the data it was trained on.") from None
     data = load_data(name, seed=seed)
-    rows = known(data.user_ids, vectors.ids, name, "user")
+    return model, data, known(data.user_ids, vectors.ids, name, "user")
+
+
+def serve_run(run: Path, vectors: Vectors) -> Serving:
+    """From a folder that `recveil train` wrote, with the model's own head, on the data it was trained on."""
+    name, data, rows = data_of_run(run, vectors)
     model = load(run / "model", MODELS)
-    items = model.item_vectors_ if config["model"] not in NETWORKS else None
-    return Serving(leave_one_out(data), lambda users, x: model.score(users, x), items, rows)
+    return Serving(leave_one_out(data), model.score, None if name in NETWORKS else model.item_vectors_, rows)

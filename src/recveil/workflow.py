@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +20,13 @@ from recveil.clock import Clock
 from recveil.core import Attribute, FloatArray, IntArray
 from recveil.data.attributes import joint
 from recveil.data.files import Vectors, read_interactions
-from recveil.data.ids import known
 from recveil.errors import RecveilError
 from recveil.inputs import Files
 from recveil.regression import NumberAudit, audit_number
 from recveil.report.document import audits, details, header, merged, protocol, write_json
 from recveil.report.html import write_report
 from recveil.risk import UserRisk, check_risk_path, user_risk, write_risk
-from recveil.training import load_data
+from recveil.serving import data_of_run
 from recveil.verdict import MARGIN, TargetAudit
 
 __all__ = [
@@ -174,13 +172,13 @@ def activity_of(files: Files, vectors: Vectors) -> IntArray | None:
     n = len(vectors.x)
     if files.interactions is not None:
         return np.bincount(read_interactions(files.interactions, vectors.ids).user, minlength=n).astype(np.int64)
+    if files.run is None:
+        return None
     try:
-        config = json.loads(((files.run or Path()) / "config.json").read_text(encoding="utf-8"))
-        data = load_data(str(config["data"]), seed=int(config["seed"]))
-        users = known(data.user_ids, vectors.ids, str(config["data"]), "user")
-    except (OSError, ValueError, KeyError, TypeError, RecveilError):
+        _, data, rows = data_of_run(files.run, vectors)
+    except RecveilError:
         return None  # the data of the run need not be at hand where it is audited
-    return np.bincount(users[data.user], minlength=n).astype(np.int64)
+    return np.bincount(rows[data.user], minlength=n).astype(np.int64)
 
 
 def _at(ratio: float, result: TargetAudit) -> dict[str, Any]:

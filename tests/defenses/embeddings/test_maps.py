@@ -12,7 +12,7 @@ from recveil.attacks.attribute.battery import ATTACKS
 from recveil.attacks.attribute.tasks import Task
 from recveil.core import UNKNOWN
 from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.defenses.embeddings.maps import Mapping
+from recveil.defenses.embeddings.maps import Keeps
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.errors import DataError, UsageError
 from recveil.metrics.leakage import balanced_accuracy, confusion
@@ -26,7 +26,7 @@ def skewed(seed: int, n: int, d: int = 5) -> tuple[np.ndarray, np.ndarray]:
     return x, secret.codes
 
 
-def make(name: str) -> Mapping:
+def make(name: str) -> Keeps:
     return Gaussian(device="cpu") if name == "gaussian" else Sliced(device="cpu")
 
 

@@ -18,7 +18,7 @@ import torch
 from recveil import device as devices
 from recveil.core import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import Cells, cells_of, check_table
-from recveil.defenses.embeddings.maps import AffineMap, FittedMap, Mapping, Stage, blend
+from recveil.defenses.embeddings.maps import AffineMap, FittedMap, Keeps, Stage, blend
 from recveil.ot import gaussian
 from recveil.ot.moments import Moments
 
@@ -55,7 +55,7 @@ def fit_map(moments: Moments) -> AffineMap:
 
 
 @dataclass
-class Gaussian(Mapping):
+class Gaussian(Keeps):
     """Equal class means and covariances by least displacement, in closed form.
 
     `strength` walks straight from nothing (0) to all of it (1). Users whose attribute is unknown are carried by the map

@@ -7,6 +7,7 @@ A map is a list of stages. Each cuts the users into cells and carries each cell 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from recveil.errors import DataError, UsageError
 from recveil.ot.sliced import apply_shifts
 from recveil.random import generator
 
-__all__ = ["AffineMap", "FittedMap", "Mapping", "SlicedMap", "Stage", "blend", "unit"]
+__all__ = ["AffineMap", "FittedMap", "Keeps", "SlicedMap", "Stage", "blend", "unit"]
 
 FORMAT = "recveil map 1"
 BLOCK = 1 << 14
@@ -124,7 +125,7 @@ class FittedMap:
 
 
 @dataclass
-class Mapping:
+class Keeps(ABC):
     """A defense whose map can be kept: the methods of a scikit-learn transformer, for arrays.
 
     `y` holds codes, one for each user or a row of several attributes; -1 is unknown. Departs: no `BaseEstimator`, since
@@ -133,9 +134,9 @@ class Mapping:
 
     map_: FittedMap | None = field(init=False, default=None, repr=False, compare=False)
 
+    @abstractmethod
     def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The table to publish, and the map for users who come later."""
-        raise NotImplementedError
 
     def __call__(
         self,

@@ -24,7 +24,7 @@ from recveil import device as devices
 from recveil.core import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import Cells, cells_of, check_table
 from recveil.defenses.embeddings.gaussian import fit_stages
-from recveil.defenses.embeddings.maps import FittedMap, Mapping, SlicedMap, blend, unit
+from recveil.defenses.embeddings.maps import FittedMap, Keeps, SlicedMap, blend, unit
 from recveil.errors import UsageError
 from recveil.ot import gaussian
 from recveil.ot.moments import Moments
@@ -41,7 +41,7 @@ LARGE = 10_000
 
 
 @dataclass
-class Sliced(Mapping):
+class Sliced(Keeps):
     """Every class a sample of one distribution, as far as random axes can tell.
 
     `rounds` is the number of exact rounds, `drawn` that of the rounds towards the drawn reference (0: none is drawn,
