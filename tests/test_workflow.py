@@ -111,8 +111,8 @@ def test_activity_comes_from_the_interactions_or_from_the_data_of_the_run(folder
     assert sum(group["n"] for group in groups) == 240
     assert groups[0]["over"] is None
     run = Files(None, None, run=folder)
-    for text, there in (("{", False), ('{"data": "nowhere.csv", "seed": 0}', False), (None, True)):
-        config = {"data": str(folder / "interactions.parquet"), "seed": 0}
+    for text, there in (("{", False), ('{"data": "nowhere.csv", "model": "als", "seed": 0}', False), (None, True)):
+        config = {"data": str(folder / "interactions.parquet"), "model": "als", "seed": 0}
         (folder / "config.json").write_text(text or json.dumps(config))
         found = audit_files(run, ["gender"], RULES, outputs=outputs)["targets"]["gender"]
         assert ("activity" in found) == there, text
