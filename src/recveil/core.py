@@ -11,7 +11,7 @@ An attack receives a `Release`, never a model: the threat model is a type.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -37,8 +37,11 @@ __all__ = [
     "Record",
     "Release",
     "Scores",
+    "Shadow",
     "Split",
+    "TrainingDefense",
     "UNKNOWN",
+    "Watched",
 ]
 
 FloatArray = NDArray[np.floating[Any]]
@@ -133,6 +136,27 @@ class Release:
 
 
 @dataclass(frozen=True, eq=False)
+class Watched:
+    """What an outsider sees of some users of a recommender: what they touched, and the lists they are served.
+
+    `histories[u]` are the items of user u, oldest first; `lists[u]` what was recommended, best first (-1 = no more).
+    `item_vectors` is what the outsider knows of the items from elsewhere. Who is a member has no place here.
+    """
+
+    histories: Sequence[IntArray]
+    lists: IntArray
+    item_vectors: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Shadow:
+    """A world the attacker made: what is seen of its users, and who of them the model was trained on."""
+
+    watched: Watched
+    member: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
 class Scores:
     """What an attack believes of users it never trained on: `score` is (n, K), or (n,) for membership."""
 
@@ -195,6 +219,13 @@ class Penalty(Protocol):
         """The table to release."""
 
 
+class TrainingDefense(Protocol):
+    """A defense that acts in training: its options, from which a penalty is made for the users of one model."""
+
+    def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
+        """The penalty that protects these attributes in a training of so many passes."""
+
+
 class Recommender(Protocol):
     """A model. `user_vectors_` is everything user-indexed that serving needs, concatenated."""
 
@@ -249,10 +280,10 @@ class AttributeAttack(Protocol):
 
 
 class MembershipAttack(Protocol):
-    """Learns on shadow worlds whose members are known, and judges the users of a target release."""
+    """Learns on shadow worlds whose members are known, and judges the users of a target it knows no members of."""
 
-    def fit(self, shadows: list[Any], *, reference: Any | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the shadow worlds; `reference` is an unlabelled release for transductive attacks."""
+    def fit(self, shadows: Sequence[Shadow], *, reference: Watched | None = None, rng: np.random.Generator) -> Self:
+        """Learn from the shadow worlds; `reference` is what is seen of the target, for transductive attacks."""
 
-    def score(self, target: Release, histories: list[IntArray]) -> FloatArray:
-        """The higher, the more likely a member."""
+    def score(self, target: Watched) -> FloatArray:
+        """The higher, the more likely a member: one number for each user."""
