@@ -75,6 +75,7 @@ def audit(
         notes=notes,
         users=users,
         played=played,
+        folds=np.array([leakage.advantage(b, len(labels)) for b in _relabelled(chosen, len(labels))]),
     )
 
 

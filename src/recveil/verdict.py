@@ -56,6 +56,7 @@ class TargetAudit:
     An advantage of `resolution` is surely seen once an attacker has it; a leak whose best possible advantage is
     `detectable` is surely seen by attackers who first have to learn it.
     `played` and `users` (rows of the table) are what was guessed of single users; no document holds them.
+    `folds` is the signed advantage of the headline on each fold, for whoever pools several audits.
     """
 
     target: str
@@ -72,6 +73,7 @@ class TargetAudit:
     notes: list[str] = field(default_factory=list)
     users: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
     played: dict[str, list[Trial]] = field(default_factory=dict, repr=False)
+    folds: FloatArray = field(default_factory=lambda: np.empty(0), repr=False)
 
     @property
     def n(self) -> int:

@@ -1,0 +1,139 @@
+"""One row for each released table: what attackers reach, what the ranking is worth; and rows as Markdown tables.
+
+Shared by the scripts that write `docs/results/`. A row keeps the headline advantage fold by fold and the rank of every
+test item, so that seeds are pooled rightly: folds of all seeds under one corrected interval, and for the ranking the
+mean over seeds for each user first, then the interval over users.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from recveil.attacks.attribute.tasks import Attack
+from recveil.audit import audit
+from recveil.core import Attribute, Estimate, Split
+from recveil.games import Folds
+from recveil.metrics.intervals import corrected_t
+from recveil.metrics.ranking import Ranks, difference, hit_rate, ndcg, rank, seen_items
+
+FOLDS = Folds(5, 1)
+LAST = 255
+"""Ranks are kept up to this one: a byte each."""
+
+
+def validation_users(n: int, share: float = 0.2) -> np.ndarray:
+    """Who is used to choose settings and never attacked in a table: the same users for every method."""
+    return np.random.default_rng(2026).permutation(n)[: int(share * n)]
+
+
+def others(n: int) -> np.ndarray:
+    """The users who are attacked."""
+    return np.setdiff1d(np.arange(n), validation_users(n))
+
+
+def attacked(x: np.ndarray, secret: Attribute, users: np.ndarray, attackers: dict[str, Attack], seed: int) -> dict:
+    """What the attackers reach on these users."""
+    found = audit(np.ascontiguousarray(x[users]), secret.take(users), attackers, rules=FOLDS, seed=seed)
+    return {
+        "n": found.n,
+        "folds": [round(float(v), 5) for v in found.folds],
+        "bacc": {name: round(a.balanced_accuracy.value, 4) for name, a in found.attacks.items()},
+        "chosen": found.chosen,
+    }
+
+
+def ranked(score: object, split: Split, part: str = "test") -> Ranks:
+    """Where each held-out item stands."""
+    held, seen = (split.test, (split.train, split.valid)) if part == "test" else (split.valid, (split.train,))
+    return rank(score, held, seen_items(*seen))
+
+
+def packed(ranks: Ranks) -> str:
+    """How many items stand before each test item (or beside it: ties count against the model), as text."""
+    return np.minimum(ranks.better + ranks.ties, LAST).astype(np.uint8).tobytes().hex()
+
+
+def unpacked(text: str) -> Ranks:
+    """Ranks from text; those cut off lie beyond every list."""
+    better = np.frombuffer(bytes.fromhex(text), dtype=np.uint8).astype(np.int64)
+    users = np.arange(len(better))
+    return Ranks(users, users, better, np.zeros_like(better))
+
+
+def write(path: str, row: dict) -> None:
+    """One line more."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def read(paths: Iterable[str]) -> list[dict]:
+    """All rows of these files."""
+    return [json.loads(line) for path in paths for line in Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def advantage(rows: list[dict]) -> Estimate:
+    """The headline advantage over the folds of all seeds; like the audit's, never below zero."""
+    folds = np.array([v for r in rows for v in r["folds"]])
+    signed = corrected_t(folds, FOLDS.test_share, rows[0]["n"])
+    return Estimate(max(0.0, signed.value), max(0.0, signed.low), max(-signed.low, signed.high), signed.n)
+
+
+def quality(rows: list[dict], measure: object = ndcg, k: int = 10) -> np.ndarray:
+    """For each user the mean over the seeds."""
+    return np.mean([measure(unpacked(r["ranks"]), k) for r in rows], axis=0)
+
+
+def change(rows: list[dict], start: list[dict]) -> Estimate:
+    """The paired change of NDCG@10 against the rows to start from, in per cent; the same seeds on both sides."""
+    start = [next(b for b in start if b["seed"] == r["seed"]) for r in rows]
+    before, after = quality(start), quality(rows)
+    change = difference(after, before)
+    scale = 100 / before.mean()
+    return Estimate(change.value * scale, change.low * scale, change.high * scale, change.n)
+
+
+def line(label: str, rows: list[dict], start: list[dict], names: list[str]) -> str:
+    """One method: attackers, headline, the attacker with both tables, ranking, displacement, seconds."""
+    seen = " | ".join(f"{np.mean([r['bacc'][n] for r in rows]):.3f}" for n in names)
+    a = advantage(rows)
+    same = rows is start
+    c = None if same else change(rows, start)
+    both = [r["both_tables"] for r in rows if r.get("both_tables") is not None]
+    far = [r["displacement"] for r in rows if r.get("displacement") is not None]
+    cells = [
+        label,
+        seen,
+        f"{a.value:.3f} [{a.low:.3f}, {a.high:.3f}]",
+        f"{np.mean(both):.3f}" if both and not same else "",
+        *(f"{quality(rows, m, k).mean():.4f}" for m, k in ((ndcg, 5), (ndcg, 10), (hit_rate, 5), (hit_rate, 10))),
+        "" if c is None else f"{c.value:+.1f} [{c.low:+.1f}, {c.high:+.1f}]",
+        f"{np.mean(far):.3f}" if far and not same else "",
+        "" if same else f"{np.mean([r['seconds'] for r in rows]):.2f}",
+        str(len({r["seed"] for r in rows})),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+HEAD = (
+    "advantage",
+    "both",
+    "NDCG@5",
+    "NDCG@10",
+    "HR@5",
+    "HR@10",
+    "NDCG@10 change, %",
+    "displacement",
+    "seconds",
+    "seeds",
+)
+
+
+def table(rows: list[dict], labels: Iterable[str], start: str = "none") -> str:
+    """The rows of one data set, model and target as a table, one line for each label that was measured."""
+    by_label = {name: [r for r in rows if r["method"] == name] for name in labels}
+    by_label = {name: mine for name, mine in by_label.items() if mine}
+    names = [n for n in next(iter(by_label.values()))[0]["bacc"] if all(n in r["bacc"] for r in rows)]
+    lines = [f"| method | {' | '.join(names)} | {' | '.join(HEAD)} |", "| --- " * (len(names) + len(HEAD) + 1) + "|"]
+    return "\n".join([*lines, *(line(name, mine, by_label[start], names) for name, mine in by_label.items())])
