@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-__all__ = ["KNOTS", "align_axes", "apply_shifts", "fit_shifts", "match_axes", "random_rotation"]
+__all__ = ["KNOTS", "align_axes", "apply_shifts", "fit_shifts", "match_axes", "random_rotation", "sort_columns"]
 
 KNOTS = 129
 """Points at which the map of one class along one axis is remembered."""
@@ -25,19 +26,28 @@ def align_axes(z: torch.Tensor, members: list[torch.Tensor]) -> torch.Tensor:
 
     `members[k]` are the row numbers of class k; it gets the common quantile function at (r - 1/2)/n_k, r = 1..n_k.
     """
-    ordered = [z[rows].sort(dim=0) for rows in members]
+    ordered = [sort_columns(z[rows]) for rows in members]
     total = sum(map(len, members))
     aligned = z.clone()
-    for rows, order in zip(members, ordered, strict=True):
+    for rows, (_, order) in zip(members, ordered, strict=True):
         levels = (torch.arange(len(rows), device=z.device, dtype=z.dtype) + 0.5) / len(rows)
-        common = torch.stack([len(o.values) / total * _read(o.values, levels) for o in ordered]).sum(0)
-        aligned[rows] = torch.empty_like(common).scatter_(0, order.indices, common)
+        common = torch.stack([len(values) / total * _read(values, levels) for values, _ in ordered]).sum(0)
+        aligned[rows] = torch.empty_like(common).scatter_(0, order, common)
     return aligned
 
 
 def match_axes(z: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
     """Along each axis, give the r-th smallest of `z` the r-th smallest of `aim`, which has as many rows."""
-    return torch.empty_like(z).scatter_(0, z.argsort(dim=0), aim.sort(dim=0).values)
+    return torch.empty_like(z).scatter_(0, sort_columns(z)[1], sort_columns(aim)[0])
+
+
+def sort_columns(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each column in order, and which rows that takes; on the CPU by NumPy, whose sort is many times faster."""
+    if z.device.type != "cpu":
+        values, order = z.sort(dim=0)
+        return values, order
+    order = torch.from_numpy(np.argsort(z.mT.contiguous().numpy(), axis=1)).mT
+    return z.gather(0, order), order
 
 
 def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
@@ -47,7 +57,7 @@ def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
     """
     squashed = torch.linspace(-REACH, REACH, KNOTS, dtype=z.dtype, device=z.device)
     places = (squashed / (1 - squashed.abs())).expand(z.shape[1], KNOTS).contiguous()
-    values, order = z.sort(dim=0)
+    values, order = sort_columns(z)
     values, shifts = values.mT.contiguous(), (aligned - z).gather(0, order).mT
     above = torch.searchsorted(values, places)
     low, high = (above - 1).clamp(min=0), above.clamp(max=len(z) - 1)
