@@ -1,0 +1,230 @@
+"""What RAID costs: barycenter and couplings against POT's, their growth, and a pass of Phase II against a plain one.
+
+    RECVEIL_DATA=... python benchmarks/raid.py [--device cpu|cuda] [--part pot|growth|passes] [--data ml-1m]
+
+pot: 6,040 users, 512 atoms, d = 32, two classes. POT has no penalized barycenter, so its exact solver (`ot.emd2`, CPU)
+serves the usual descent on the weights (Cuturi and Doucet 2014, Algorithm 1) until that comes within 1e-3 of our
+objective, or for --patience seconds; both objectives are then computed exactly. Couplings are against
+`ot.bregman.sinkhorn_log`, on the same device. growth: the same at 6,040, 25,000 and 100,000 users. passes: through the
+models' own `fit`: a plain pass, and the mean of four of Phase II, one of them with a new barycenter.
+"""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+import ot as pot
+from recveil.catalog import MODELS
+from recveil.core import Penalty, Split
+from recveil.data.sources import load
+from recveil.data.split import leave_one_out
+from recveil.defenses.training.raid import Raid, RaidPaper
+from recveil.models.settings import SETTINGS
+from recveil.ot.barycenter import Barycenter, barycenter
+from recveil.ot.cost import squared_distances, typical_distance
+from recveil.ot.sinkhorn import Plan, sinkhorn
+from recveil.random import generator
+
+ATOMS, D, TAU, EPSILON = 512, 32, 0.1, 0.05
+PASSES = 5
+"""All of Phase II: the first one with a new barycenter, then three without, then one to end the fourth."""
+
+
+class World:
+    """Two Gaussian classes, 72 and 28 %, with means and covariances of their own."""
+
+    def __init__(self, n: int, device: str) -> None:
+        draws = torch.Generator().manual_seed(0)
+        codes = (torch.rand(n, generator=draws) < 0.28).long()
+        shapes = torch.eye(D) + torch.randn(2, D, D, generator=draws) / D**0.5
+        z = torch.randn(n, D, generator=draws)
+        x = torch.where(codes[:, None] == 0, z @ shapes[0], z @ shapes[1] + 0.5)
+        atoms = x[torch.randperm(n, generator=draws)[:ATOMS]]
+        self.x, self.codes, self.atoms = x.to(device), codes.to(device), atoms.to(device)
+        self.unit = typical_distance(self.x)
+        self.lam = torch.bincount(codes).double().numpy() / n
+
+    def barycenter(self) -> Barycenter:
+        return barycenter(self.x, self.codes, self.atoms, tau=TAU * self.unit, tolerance=1e-3)
+
+    def couplings(self, weights: torch.Tensor) -> Plan:
+        cost = squared_distances(self.x, self.atoms)
+        return sinkhorn(cost, self.codes, weights, epsilon=EPSILON * self.unit, tolerance=1e-3)
+
+    def costs(self) -> list[torch.Tensor]:
+        return [squared_distances(self.x[self.codes == k], self.atoms) for k in range(2)]
+
+
+def timed(work: Callable[[], object]) -> tuple[object, float]:
+    """What it gives, and seconds."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    result = work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return result, time.perf_counter() - start
+
+
+def exact(world: World, a: np.ndarray) -> tuple[float, np.ndarray]:
+    """The objective at these weights by POT's exact transport, and the sum of the duals of the atoms."""
+    value, slope = TAU * world.unit * float(a @ np.log(np.maximum(a, 1e-300))), np.zeros(ATOMS)
+    for lam, cost in zip(world.lam, world.costs(), strict=True):
+        even = np.full(len(cost), 1 / len(cost))
+        worth, log = pot.emd2(even, a, cost.double().cpu().numpy(), log=True, numItermax=10**7)
+        value, slope = value + lam * float(worth), slope + lam * np.asarray(log["v"])
+    return value, slope
+
+
+def descend(world: World, aim: float, patience: float) -> tuple[float, float, int]:
+    """POT's exact solver inside mirror descent on the weights: the objective, seconds and steps to come to `aim`."""
+    a, start, best, step = np.full(ATOMS, 1 / ATOMS), time.perf_counter(), np.inf, 0
+    while time.perf_counter() - start < patience:
+        step += 1
+        value, duals = exact(world, a)
+        best = min(best, value)
+        if best <= aim + 1e-3 * abs(aim):
+            break
+        slope = duals + TAU * world.unit * np.log(np.maximum(a, 1e-300))
+        logits = np.log(np.maximum(a, 1e-300)) - (slope - slope.mean()) / (world.unit * step**0.5)
+        a = np.exp(logits - logits.max())
+        a /= a.sum()
+    return best, time.perf_counter() - start, step
+
+
+def their_couplings(world: World, weights: torch.Tensor) -> list[torch.Tensor]:
+    """POT's log-domain Sinkhorn, class by class, on the same device."""
+    found = []
+    for cost in world.costs():
+        even = cost.new_full((len(cost),), 1 / len(cost))
+        found.append(
+            pot.bregman.sinkhorn_log(
+                even, weights, cost, EPSILON * world.unit, numItermax=5000, stopThr=1e-4, warn=False
+            )
+        )
+    return found
+
+
+def against_pot(device: str, patience: float) -> None:
+    """Objective and seconds of both."""
+    world = World(6040, device)
+    world.couplings(world.barycenter().weights)  # warm
+    ours, seconds = timed(world.barycenter)
+    assert isinstance(ours, Barycenter)
+    weights = ours.weights.double().cpu().numpy()
+    value, _ = exact(world, weights / weights.sum())
+    theirs, their_seconds, steps = descend(world, value, patience)
+    unit = world.unit
+    print("\n| | objective / s | gap / s | seconds | ratio |\n| --- | --- | --- | --- | --- |")
+    print(f"| barycenter, ours | {value / unit:.5f} | {ours.gap / unit:.5f} | {seconds:.2f} | |")
+    print(f"| POT, {steps} steps | {theirs / unit:.5f} | | {their_seconds:.2f} | {their_seconds / seconds:.1f} |")
+    plan, seconds = timed(lambda: world.couplings(ours.weights))
+    found, their_seconds = timed(lambda: their_couplings(world, ours.weights))
+    assert isinstance(plan, Plan)
+    assert isinstance(found, list)
+    T, n = plan.couplings(), torch.bincount(world.codes)
+    cost = [float((t * c).sum()) for t, c in zip(found, world.costs(), strict=True)]
+    mine = [float((T[world.codes == k] * plan.cost[world.codes == k]).sum()) for k in range(len(n))]
+    print(f"| couplings, ours | {np.dot(world.lam, mine) / unit:.5f} | | {seconds:.2f} | |")
+    print(f"| POT's | {np.dot(world.lam, cost) / unit:.5f} | | {their_seconds:.2f} | {their_seconds / seconds:.1f} |")
+
+
+def growth(device: str) -> None:
+    """Seconds and memory by the number of users, and the exponent."""
+    sizes, seconds = (6040, 25_000, 100_000), []
+    print("\n| users | barycenter s | couplings s | gap / s | peak MiB |\n| --- | --- | --- | --- | --- |")
+    for n in sizes:
+        world = World(n, device)
+        found, first = timed(world.barycenter)
+        assert isinstance(found, Barycenter)
+        _, second = timed(lambda world=world, found=found: world.couplings(found.weights))
+        seconds.append(first + second)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        if device != "cpu":
+            peak = torch.cuda.max_memory_allocated() / 2**20
+        print(f"| {n:,} | {first:.2f} | {second:.2f} | {found.gap / world.unit:.5f} | {peak:,.0f} |", flush=True)
+    exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+    print(f"\nseconds grow as n^{exponent:.2f}")
+
+
+class Timed:
+    """A penalty that notes when passes begin."""
+
+    def __init__(self, inside: Penalty) -> None:
+        self.inside, self.starts = inside, []
+
+    def epoch(self, user_vectors: torch.Tensor) -> None:
+        if user_vectors.is_cuda:
+            torch.cuda.synchronize()
+        self.starts.append(time.perf_counter())
+        self.inside.epoch(user_vectors)
+
+    def __call__(self, users: torch.Tensor, vectors: torch.Tensor, items: torch.Tensor | None = None) -> torch.Tensor:
+        return self.inside(users, vectors, items)
+
+    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
+        return user_vectors
+
+
+def pass_seconds(name: str, split: Split, data: str, method: Raid | None, device: str) -> float:
+    """The mean pass of Phase II of a model; with no method, of the same model trained plainly."""
+    options = {**SETTINGS.get(data, {}).get(name, {}), "epochs": PASSES, "device": device}
+    if method is None:
+        # Without a penalty the loop judges each pass on the validation items: leave these out.
+        nobody = np.zeros(len(split.valid), dtype=bool)
+        plain = Split(split.train, split.valid.take(nobody), split.test)
+        runs = [
+            timed(lambda e=e: MODELS[name](**{**options, "epochs": e}).fit(plain, rng=generator(0, "t")))[1]
+            for e in (1, PASSES)
+        ]
+        return (runs[1] - runs[0]) / (PASSES - 1)
+    gender = split.train.attributes["gender"]
+    watch = Timed(method([gender], epochs=PASSES, rng=generator(0, "raid")))
+    MODELS[name](**options).fit(split, penalty=watch, rng=generator(0, "t"))
+    return float(np.diff(watch.starts).mean())
+
+
+def passes(device: str, data: str, names: list[str]) -> None:
+    """The ratio for every model."""
+    split = leave_one_out(load(data))
+    print(f"\n{data}, {device}, {torch.get_num_threads()} threads, xi = 4")
+    print("| model | plain s | raid s | ratio | raid-paper s | ratio |\n| --- | --- | --- | --- | --- | --- |")
+    for name in names:
+        plain = pass_seconds(name, split, data, None, device)
+        ours, paper = (
+            pass_seconds(name, split, data, method, device)
+            for method in (Raid(phase_one=0.0), RaidPaper(phase_one=0.0))
+        )
+        print(
+            f"| {name} | {plain:.2f} | {ours:.2f} | {ours / plain:.2f} | {paper:.2f} | {paper / plain:.2f} |",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """The parts asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--part", nargs="+", default=["pot", "growth", "passes"])
+    parser.add_argument("--data", default="ml-1m")
+    parser.add_argument("--models", nargs="+", default=["bprmf", "dmf", "ncf", "lightgcn"])
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds that POT's descent may take")
+    given = parser.parse_args()
+    if "pot" in given.part:
+        against_pot(given.device, given.patience)
+    if "growth" in given.part:
+        growth(given.device)
+    if "passes" in given.part:
+        passes(given.device, given.data, given.models)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Where RAID wants the users of each class to be, so that all classes are one distribution.
+
+An alignment looks at the whole table and answers with a place for each user. `renew` asks for a new aim of all classes
+(the barycenter); otherwise users are only led anew to the last one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from recveil.core import IntArray
+from recveil.defenses.embeddings.gaussian import Gaussian
+from recveil.defenses.embeddings.sliced import Sliced
+from recveil.ot.barycenter import Barycenter, barycenter, free_barycenter
+from recveil.ot.cost import squared_distances, typical_distance
+from recveil.ot.sinkhorn import sinkhorn
+
+__all__ = ["Alignment", "Atoms", "ClassMaps", "Places", "stratified"]
+
+ROUNDS = 10
+"""Sliced rounds in training: enough to say in which direction to go; the map at the end has all of them."""
+
+TOLERANCE = 1e-2
+"""Gap of the barycenter, and mass at wrong atoms: the users move on before either matters more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """A place for each user, and how far (squared) what it stands for is spread around it."""
+
+    toward: torch.Tensor  # (n, d)
+    spread: torch.Tensor  # (n,)
+
+
+class Alignment(Protocol):
+    """One way to make the classes alike."""
+
+    def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
+        """The places of these users, all of known class."""
+
+
+@dataclass(eq=False)
+class Atoms:
+    """The paper: the barycenter on atoms drawn among the users, and for each user the mean of the atoms it is led to.
+
+    `tau` and `epsilon` are shares of the median squared distance of two users.
+    """
+
+    codes: torch.Tensor
+    rng: np.random.Generator
+    atoms: int
+    tau: float
+    epsilon: float
+    free_support: bool
+    center: Barycenter | None = field(init=False, default=None)
+    potentials: torch.Tensor | None = field(init=False, default=None)
+
+    def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
+        """Barycentric projections of the users."""
+        scale = typical_distance(x)
+        if renew or self.center is None:
+            chosen = x[torch.as_tensor(stratified(self.codes.cpu().numpy(), self.atoms, self.rng), device=x.device)]
+            solve = free_barycenter if self.free_support else barycenter
+            self.center = solve(x, self.codes, chosen, tau=self.tau * scale, tolerance=TOLERANCE)
+            self.potentials = None
+        plan = sinkhorn(
+            squared_distances(x, self.center.atoms),
+            self.codes,
+            self.center.weights,
+            epsilon=self.epsilon * scale,
+            tolerance=TOLERANCE,
+            start=self.potentials,
+        )
+        self.potentials = plan.potentials
+        return Places(*plan.project(self.center.atoms))
+
+
+@dataclass(eq=False)
+class ClassMaps:
+    """Ours: the continuous class maps of `gaussian` or `sliced`, which keep users apart that atoms would pile up.
+
+    With `sliced`, the rounds are looked for when the aim is renewed, and only the Gaussian part in between.
+    """
+
+    codes: torch.Tensor
+    rng: np.random.Generator
+    sliced: bool
+    device: str | None
+
+    def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
+        """Where the class maps carry the users."""
+        where = self.device or str(x.device)
+        method = Sliced(rounds=ROUNDS, drawn=0, device=where) if self.sliced and renew else Gaussian(device=where)
+        moved = method(x.cpu().numpy(), self.codes.cpu().numpy(), rng=self.rng)
+        return Places(torch.as_tensor(moved).to(x), x.new_zeros(len(x)))
+
+
+def stratified(codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """So many users, of each class as many as its share (to the nearest whole)."""
+    mixed = rng.permutation(len(codes))
+    by_class = mixed[np.argsort(codes[mixed], kind="stable")]
+    return by_class[((np.arange(count) + 0.5) * len(codes) / count).astype(np.int64)]

@@ -1,0 +1,68 @@
+"""The pull of one attribute: its classes, where its users should go, and the loss of those who are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from recveil.core import Attribute
+from recveil.defenses.training.alignment import Alignment
+from recveil.ot.cost import typical_distance
+
+__all__ = ["Pull"]
+
+
+class Pull:
+    """A loss for each user of known class: the squared way to go, in units of the median squared distance.
+
+    `align` makes the alignment from the codes of these users. With `weighting="equal"` the loss is the sum over classes
+    of the mean over their users, with `"size"` the mean over users. `along`: a place moves along with its user, so that
+    the pull keeps its direction and length whatever else the user learns.
+    """
+
+    def __init__(
+        self, attribute: Attribute, align: Callable[[torch.Tensor], Alignment], *, weighting: str, along: bool
+    ) -> None:
+        self.align, self.weighting, self.along = align, weighting, along
+        self.known = np.flatnonzero(attribute.known)
+        present, codes = np.unique(attribute.codes[self.known], return_inverse=True)
+        self.n_classes = len(present)
+        self.every = np.full(len(attribute.codes), self.n_classes)  # the last class: users whose attribute is unknown
+        self.every[self.known] = codes
+        self.alignment: Alignment | None = None
+
+    def refresh(self, table: torch.Tensor, *, renew: bool) -> None:
+        """Look at the whole table, and say where each user of known class should go."""
+        if self.alignment is None:
+            self._settle(table.device)
+        assert self.alignment is not None
+        x = table[self.rows].float()
+        places = self.alignment(x, renew=renew)
+        self.scale = typical_distance(x)
+        aim = places.toward - x if self.along else places.toward
+        self.aim = x.new_zeros(table.shape).index_copy(0, self.rows, aim)
+        self.spread = x.new_zeros(len(table)).index_copy(0, self.rows, places.spread)
+
+    def __call__(self, users: torch.Tensor, vectors: torch.Tensor, once: torch.Tensor) -> torch.Tensor:
+        """The loss of a batch, in which the users of a class stand for the whole class.
+
+        `once` is 1 / how often each user is in the batch.
+        """
+        code, aim = self.codes[users], self.aim[users]
+        if self.along:
+            aim = aim + vectors.detach()
+        way = (vectors - aim).square().sum(1) + self.spread[users]
+        present = torch.zeros_like(self.weights).index_add_(0, code, once)  # B_i, users of each class in the batch
+        weight = (self.weights / present.clamp(min=1))[code] * once
+        return (weight * way).sum() / self.scale
+
+    def _settle(self, device: torch.device) -> None:
+        """Bring what is needed to where the vectors are."""
+        self.rows, self.codes = (torch.as_tensor(a, device=device) for a in (self.known, self.every))
+        own = self.codes[self.rows]
+        shares = torch.bincount(own).float() / len(own)
+        weights = torch.ones_like(shares) if self.weighting == "equal" else shares
+        self.weights = torch.cat([weights, weights.new_zeros(1)])
+        self.alignment = self.align(own)

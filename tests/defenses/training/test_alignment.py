@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from recveil.defenses.embeddings.gaussian import Gaussian
+from recveil.defenses.training.alignment import Atoms, ClassMaps, stratified
+from recveil.ot.cost import typical_distance
+from recveil.testing.worlds import planted_leak
+
+
+def world(n: int = 400, d: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
+    x, secret = planted_leak(n, d, 2, 3.0, rng=np.random.default_rng(0))
+    return torch.as_tensor(x), torch.as_tensor(secret.codes)
+
+
+def atoms(codes: torch.Tensor, count: int = 40, **options: object) -> Atoms:
+    chosen = {"tau": 0.1, "epsilon": 0.05, "free_support": False, **options}
+    return Atoms(codes, np.random.default_rng(0), count, **chosen)  # type: ignore[arg-type]
+
+
+def apart(x: torch.Tensor, codes: torch.Tensor) -> float:
+    return float((x[codes == 0].mean(0) - x[codes == 1].mean(0)).norm())
+
+
+@pytest.mark.parametrize("kind", ["atoms", "free", "gaussian", "sliced"])
+def test_the_places_of_all_classes_have_one_mean_and_the_users_do_not(kind: str) -> None:
+    x, codes = world()
+    maps = ClassMaps(codes, np.random.default_rng(0), kind == "sliced", "cpu")
+    alignment = atoms(codes, free_support=kind == "free") if kind in ("atoms", "free") else maps
+    places = alignment(x, renew=True)
+    assert apart(x, codes) > 2.5
+    assert apart(places.toward, codes) < 0.1
+    assert places.spread.shape == (400,)
+
+
+def test_places_and_spread_are_the_same_in_every_unit() -> None:
+    x, codes = world()
+    one, hundredth = (atoms(codes)(unit * x, renew=True) for unit in (1.0, 0.01))
+    torch.testing.assert_close(hundredth.toward, 0.01 * one.toward, atol=1e-4, rtol=1e-2)
+    torch.testing.assert_close(hundredth.spread, 1e-4 * one.spread, atol=1e-6, rtol=0.05)
+
+
+def test_the_barycenter_stays_until_it_is_renewed_and_couplings_follow_the_users() -> None:
+    x, codes = world()
+    alignment = atoms(codes)
+    first = alignment(x, renew=True)
+    center = alignment.center
+    moved = alignment(x + 0.1 * x.flip(0), renew=False)
+    assert alignment.center is center
+    assert not torch.equal(moved.toward, first.toward)
+    alignment(x, renew=True)
+    assert alignment.center is not center
+
+
+def test_places_lie_among_the_atoms() -> None:
+    x, codes = world()
+    alignment = atoms(codes)
+    places = alignment(x, renew=True)
+    assert alignment.center is not None
+    chosen = alignment.center.atoms
+    assert all(bool((row == x).all(1).any()) for row in chosen)
+    assert (places.toward.amax(0) <= chosen.amax(0) + 1e-5).all()
+    assert float(places.spread.mean()) < typical_distance(x) / 2
+
+
+def test_between_renewals_sliced_takes_the_gaussian_maps() -> None:
+    x, codes = world()
+    wanted = Gaussian(device="cpu")(x.numpy(), codes.numpy(), rng=np.random.default_rng(0))
+    maps = ClassMaps(codes, np.random.default_rng(0), True, None)
+    np.testing.assert_array_equal(maps(x, renew=False).toward.numpy(), wanted)
+    assert not np.array_equal(maps(x, renew=True).toward.numpy(), wanted)
+
+
+def test_a_stratified_sample_has_every_class_by_its_share_and_nobody_twice() -> None:
+    codes = np.repeat([2, 0, 1], [700, 200, 100])
+    chosen = stratified(codes, 50, np.random.default_rng(0))
+    assert np.bincount(codes[chosen]).tolist() == [10, 5, 35]
+    assert len(set(chosen.tolist())) == 50
+    assert set(stratified(codes, 1000, np.random.default_rng(0)).tolist()) == set(range(1000))
+    assert not np.array_equal(chosen, stratified(codes, 50, np.random.default_rng(1)))

@@ -1,0 +1,306 @@
+"""RAID: its gradient, its phases, what it refuses, and what attackers see of what it releases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from recveil.attacks.attribute.battery import ATTACKS
+from recveil.audit import audit
+from recveil.core import UNKNOWN, Attribute, Penalty
+from recveil.defenses.embeddings.sliced import Sliced
+from recveil.defenses.training.alignment import Atoms
+from recveil.defenses.training.raid import Raid, RaidPaper
+from recveil.errors import DataError, UsageError
+from recveil.games import Folds
+from recveil.models.bprmf import BPRMF
+from recveil.ot.cost import typical_distance
+from recveil.random import generator
+from recveil.testing.worlds import checkerboard, planted_leak
+
+EVERYBODY = torch.arange(400)
+
+
+def world(n: int = 400, d: int = 4, size: float = 3.0) -> tuple[torch.Tensor, Attribute]:
+    x, secret = planted_leak(n, d, 2, size, rng=np.random.default_rng(0))
+    return torch.as_tensor(x), secret
+
+
+def made(method: Raid, *targets: Attribute, epochs: int = 8, seed: int = 0) -> Penalty:
+    return method(targets, epochs=epochs, rng=np.random.default_rng(seed))
+
+
+def trained(
+    method: Raid | None, x: torch.Tensor, secret: Attribute, *, epochs: int = 16, steps: int = 20
+) -> np.ndarray:
+    """Users who want to stay where they are, with a defense that may not want them to."""
+    penalty = None if method is None else made(method, secret, epochs=epochs)
+    y = x.clone().requires_grad_()
+    optimizer = torch.optim.Adam([y], lr=0.03)
+    users = torch.arange(len(x))
+    for _ in range(epochs):
+        if penalty is not None:
+            penalty.epoch(y.detach())
+        for _ in range(steps):
+            loss = 0.1 * (y - x).square().sum(1).mean()
+            if penalty is not None:
+                loss = loss + penalty(users, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return (y if penalty is None else penalty.finish(y)).detach().numpy()
+
+
+def attacked(x: np.ndarray, secret: Attribute, *names: str) -> dict[str, float]:
+    found = audit(x, secret, {name: ATTACKS[name]("cpu") for name in names}, rules=Folds(seeds=1))
+    return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
+
+
+def test_the_gradient_is_that_of_lemma_2() -> None:
+    x, secret = world()
+    method = RaidPaper(atoms=30, phase_one=0.0, eta=0.7)
+    penalty = made(method, secret)
+    penalty.epoch(x)
+    y = x.clone().requires_grad_()
+    value = penalty(EVERYBODY, y)
+    value.backward()  # type: ignore[no-untyped-call]
+    codes = torch.as_tensor(secret.codes)
+    # The same draws, and couplings in full.
+    alignment = Atoms(codes, np.random.default_rng(0).spawn(2)[1], 30, method.tau, method.epsilon, False)
+    places = alignment(x, renew=True)
+    assert alignment.center is not None
+    assert alignment.potentials is not None
+    atoms, s = alignment.center.atoms, typical_distance(x)
+    cost = torch.cdist(x, atoms).square()
+    T = (
+        torch.softmax((alignment.potentials[codes] - cost) / (method.epsilon * s), 1)
+        / torch.bincount(codes)[codes, None]
+    )
+    wanted = 0.7 / s * 2 * (T[:, :, None] * (x[:, None] - atoms)).sum(1)
+    torch.testing.assert_close(y.grad, wanted, atol=1e-6, rtol=1e-3)
+    torch.testing.assert_close(value.detach(), 0.7 / s * (T * cost).sum(), rtol=1e-3, atol=1e-6)
+    assert places.toward.shape == x.shape
+
+
+def test_ours_pulls_every_user_along_its_displacement() -> None:
+    x, secret = world()
+    penalty = made(Raid(alignment="gaussian", phase_one=0.0, eta=0.5, class_weighting="size", device="cpu"), secret)
+    penalty.epoch(x)
+    y = x.clone().requires_grad_()
+    penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
+    delta = Sliced(rounds=0, drawn=0, device="cpu")(x.numpy(), secret.codes, rng=np.random.default_rng(0)) - x.numpy()
+    torch.testing.assert_close(y.grad, torch.as_tensor(-2 * 0.5 * delta / 400 / typical_distance(x)))
+
+
+@pytest.mark.parametrize(("phase_one", "epochs", "wanted"), [(None, 20, 5), (None, 8, 2), (0.5, 8, 4), (0.0, 8, 0)])
+def test_phase_one_has_no_penalty_and_phase_two_has(phase_one: float | None, epochs: int, wanted: int) -> None:
+    x, secret = world()
+    penalty = made(Raid(alignment="gaussian", phase_one=phase_one, device="cpu"), secret, epochs=epochs)
+    losses = []
+    for _ in range(epochs):
+        penalty.epoch(x)
+        losses.append(float(penalty(EVERYBODY, x)))
+    assert losses[:wanted] == [0.0] * wanted
+    assert min(losses[wanted:]) > 0
+
+
+def test_a_barycenter_at_the_first_pass_of_phase_two_and_every_xi_passes_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    real = Atoms.__call__
+
+    def watched(self: Atoms, x: torch.Tensor, *, renew: bool) -> Any:
+        asked.append(renew)
+        return real(self, x, renew=renew)
+
+    monkeypatch.setattr(Atoms, "__call__", watched)
+    x, secret = world()
+    penalty = made(RaidPaper(atoms=10, xi=3), secret, epochs=10)
+    for _ in range(10):
+        penalty.epoch(x)
+    assert asked == [True, False, False, True, False, False, True, False]  # after two passes without
+
+
+def test_eta_means_the_same_for_vectors_of_any_size() -> None:
+    """Users s times as long, items 1/s times: the recommendation gradient is 1/s times as long, and so is ours."""
+    x, secret = world()
+    gradients = []
+    for size in (1.0, 0.01):
+        penalty = made(Raid(alignment="gaussian", phase_one=0.0, device="cpu"), secret)
+        penalty.epoch(size * x)
+        y = (size * x).requires_grad_()
+        penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
+        gradients.append(y.grad)
+    torch.testing.assert_close(gradients[1], 100 * gradients[0], rtol=1e-3, atol=1e-5)
+
+
+def test_users_of_unknown_class_take_no_penalty_and_others_do() -> None:
+    x, secret = world()
+    codes = secret.codes.copy()
+    codes[:100] = UNKNOWN
+    for method in (Raid(phase_one=0.0, device="cpu"), RaidPaper(atoms=50, phase_one=0.0)):
+        penalty = made(method, Attribute("a", codes, secret.labels))
+        penalty.epoch(x)
+        y = x.clone().requires_grad_()
+        penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
+        assert y.grad is not None
+        assert float(y.grad[:100].abs().max()) == 0
+        assert float(y.grad[100:].abs().sum(1).min()) > 0
+
+
+@pytest.mark.parametrize("method", [Raid(strength=0.0), RaidPaper(strength=0.0)])
+def test_strength_zero_is_nothing_at_all(method: Raid) -> None:
+    x, secret = world(600)
+    penalty = made(method, secret)
+    for _ in range(8):
+        penalty.epoch(x)
+        assert float(penalty(EVERYBODY, x)) == 0
+    assert penalty.finish(x) is x
+
+
+def test_strength_scales_the_pull() -> None:
+    x, secret = world()
+    losses = []
+    for strength in (0.25, 1.0):
+        penalty = made(Raid(strength=strength, phase_one=0.0, device="cpu"), secret)
+        penalty.epoch(x)
+        losses.append(float(penalty(EVERYBODY, x)))
+    assert losses[1] == pytest.approx(4 * losses[0])
+    assert losses[0] > 0
+
+
+def test_without_a_pull_the_final_map_is_what_sliced_does_after_training() -> None:
+    x, secret = world()
+    penalty = made(Raid(eta=0.0, device="cpu"), secret)
+    penalty.epoch(x)
+    wanted = Sliced(device="cpu")(x.numpy(), secret.codes, rng=np.random.default_rng(0).spawn(2)[0])
+    np.testing.assert_array_equal(penalty.finish(x).numpy(), wanted)
+
+
+def test_the_literal_one_takes_the_leak_from_lines() -> None:
+    x, secret = world(600)
+    before, after = (attacked(trained(m, x, secret), secret, "logistic") for m in (None, RaidPaper(atoms=100)))
+    assert before["logistic"] > 0.85
+    assert abs(after["logistic"] - 0.5) < 0.12
+
+
+def test_ours_leaves_chance_to_lines_quadrics_and_trees() -> None:
+    x, secret = world(1000)
+    names = ("logistic", "qda", "trees")
+    before, after = (attacked(trained(m, x, secret, steps=5), secret, *names) for m in (None, Raid(device="cpu")))
+    assert min(before.values()) > 0.85
+    assert max(abs(reached - 0.5) for reached in after.values()) < 0.07, after
+
+
+def test_training_with_the_pull_leaves_the_final_map_less_to_do() -> None:
+    x, secret = world(600)
+    plain, pulled = (trained(Raid(eta=eta, final_map=False, device="cpu"), x, secret) for eta in (0.0, 1.0))
+    gap = [np.linalg.norm(t[secret.codes == 0].mean(0) - t[secret.codes == 1].mean(0)) for t in (plain, pulled)]
+    assert gap[1] < 0.5 * gap[0]
+
+
+@pytest.mark.parametrize("method", [Raid(device="cpu"), RaidPaper(atoms=50), RaidPaper(atoms=20, free_support=True)])
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(method: Raid) -> None:
+    x, secret = world()
+
+    def once(seed: int) -> torch.Tensor:
+        penalty = made(method, secret, seed=seed)
+        for _ in range(3):
+            penalty.epoch(x)
+        y = x.clone().requires_grad_()
+        penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
+        assert y.grad is not None
+        return torch.cat([y.grad, penalty.finish(x)])
+
+    assert torch.equal(once(0), once(0))
+    assert not torch.equal(once(0), once(1))
+
+
+def test_the_order_of_the_users_does_not_matter() -> None:
+    x, secret = world()
+    mixed = torch.as_tensor(np.random.default_rng(1).permutation(400))
+    gradients = []
+    for rows in (EVERYBODY, mixed):
+        penalty = made(Raid(alignment="gaussian", phase_one=0.0, device="cpu"), secret.take(rows.numpy()))
+        penalty.epoch(x[rows])
+        y = x[rows].requires_grad_()
+        penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
+        gradients.append(y.grad)
+    torch.testing.assert_close(gradients[1], gradients[0][mixed])
+
+
+def test_several_attributes_are_summed_or_taken_in_turn() -> None:
+    x, secret = world()
+    other = Attribute("other", (x[:, 0] > 0).numpy().astype(np.int64), ("low", "high"))
+
+    def losses(several: str, *targets: Attribute) -> list[float]:
+        penalty = made(Raid(alignment="gaussian", phase_one=0.0, several=several, device="cpu"), *targets, epochs=4)
+        found = []
+        for _ in range(4):
+            penalty.epoch(x)
+            found.append(float(penalty(EVERYBODY, x)))
+        return found
+
+    one, two = (losses("sum", target)[0] for target in (secret, other))
+    assert losses("sum", secret, other) == pytest.approx([one + two] * 4)
+    assert losses("sequential", secret, other) == pytest.approx([one, one, two, two])
+    both = made(Raid(device="cpu"), secret, other).finish(x).numpy()
+    assert max(attacked(both, t, "logistic")["logistic"] for t in (secret, other)) < 0.6
+
+
+def test_one_class_alone_has_nothing_to_hide() -> None:
+    x, _ = world()
+    penalty = made(Raid(phase_one=0.0), Attribute("a", np.zeros(400, dtype=np.int64), ("x", "y")))
+    penalty.epoch(x)
+    assert float(penalty(EVERYBODY, x)) == 0
+    assert penalty.finish(x) is x
+
+
+def test_a_model_trained_with_it_does_not_tell_its_groups() -> None:
+    board = checkerboard(copies=8)
+    group = board.train.attributes["group"]
+    options = {"embedding_size": 8, "epochs": 8, "learning_rate": 0.05, "device": "cpu"}
+    plain = BPRMF(**options).fit(board, rng=generator(0, "t"))
+    penalty = made(Raid(device="cpu"), group, epochs=8)
+    defended = BPRMF(**options).fit(board, penalty=penalty, rng=generator(0, "t"))
+    assert attacked(plain.user_vectors_, group, "logistic")["logistic"] > 0.95
+    assert abs(attacked(defended.user_vectors_, group, "logistic")["logistic"] - 0.5) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"eta": -0.1}, "eta must be a number that is not negative; got -0.1"),
+        ({"eta": float("nan")}, "eta must be"),
+        ({"tau": -1.0}, "tau must be a number that is not negative; got -1.0"),
+        ({"epsilon": 0.0}, "epsilon must be above 0"),
+        ({"strength": 1.5}, "strength must lie between"),
+        ({"phase_one": 1.1}, "phase_one is a share"),
+        ({"xi": 0}, "xi and atoms must be at least 1"),
+        ({"atoms": 0}, "xi and atoms must be at least 1"),
+        ({"alignment": "atom"}, "alignment must be one of atoms, gaussian, sliced; got 'atom'"),
+        ({"pull": "both"}, "pull must be one of"),
+        ({"class_weighting": "none"}, "class_weighting must be one of"),
+        ({"several": "both"}, "several must be one of"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    for kind in (Raid, RaidPaper):
+        with pytest.raises(UsageError, match=message):
+            kind(**options)
+
+
+def test_what_it_cannot_protect_is_said() -> None:
+    x, secret = world()
+    with pytest.raises(UsageError, match="512 atoms were asked for, and only 400 users disclose"):
+        made(RaidPaper(), secret)
+    with pytest.raises(UsageError, match="Name at least one attribute"):
+        made(Raid())
+    with pytest.raises(UsageError, match="epochs is 0"):
+        made(Raid(), secret, epochs=0)
+    with pytest.raises(DataError, match="is a number, and RAID aligns classes"):
+        made(Raid(), Attribute("age", np.full(400, UNKNOWN), (), np.zeros(400)))
+    with pytest.raises(DataError, match="The table has 399 users, and the attributes are of 400"):
+        made(Raid(), secret).epoch(x[1:])
