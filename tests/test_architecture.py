@@ -17,7 +17,10 @@ LAYERS = [
     {"core", "errors", "random", "device", "progress", "atomic", "clock"},
     {"ot", "metrics"},
     {"data", "models", "attacks", "defenses"},
-    {"catalog", "protect", "games", "audit", "verdict", "risk", "where", "activity", "regression"},
+    {
+        *("catalog", "protect", "games", "audit", "verdict", "risk", "where", "activity", "regression"),
+        *("membership", "shadowing"),
+    },
     {"experiments", "report", "adapters", "scale"},
     {
         *("cli", "terminal", "inputs", "options", "workflow", "cloaking", "serving", "frontier", "training"),

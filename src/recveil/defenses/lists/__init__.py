@@ -1,0 +1,1 @@
+"""Defenses that change the lists that are served."""
