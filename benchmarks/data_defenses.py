@@ -30,7 +30,7 @@ from recveil.defenses.data.blurme import BlurMe
 from recveil.defenses.data.ldp import LDP
 from recveil.defenses.data.retrain import Retrain
 from recveil.metrics.leakage import balanced_accuracy, confusion
-from recveil.metrics.ranking import Ranks, dot, ndcg, seen_items
+from recveil.metrics.ranking import Ranks, dot, known_as_misses, ndcg, seen_items
 from recveil.models.settings import SETTINGS
 from recveil.random import generator
 
@@ -81,10 +81,7 @@ def served(score: object, split: Split, known: Split) -> Ranks:
 
     One that the platform was told the user has already (`split.train`) is never recommended: a miss.
     """
-    ranks = rows_of.ranked(score, known)
-    order = np.argsort(split.test.user, kind="stable")
-    told = np.asarray(seen_items(split.train)[split.test.user[order], split.test.item[order]]).ravel() > 0
-    return replace(ranks, better=np.where(told, split.test.n_items, ranks.better))
+    return known_as_misses(rows_of.ranked(score, known), split.test, seen_items(split.train))
 
 
 def profiles(learned: Dataset, judged: Dataset, secret: Attribute, users: np.ndarray, seed: int) -> float:

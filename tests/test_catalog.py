@@ -9,13 +9,34 @@ import pytest
 import torch
 
 from recveil.attacks.attribute.battery import NEVER_HEADLINE
-from recveil.catalog import ATTACKS, EMBEDDING_DEFENSES, MODELS, PANELS, described, lookup, make, panel
+from recveil.catalog import (
+    ATTACKS,
+    DATA_DEFENSES,
+    DEFENSES,
+    EMBEDDING_DEFENSES,
+    MODELS,
+    PANELS,
+    TRAINING_DEFENSES,
+    described,
+    lookup,
+    make,
+    panel,
+    place_of,
+)
 from recveil.core import EmbeddingDefense, FloatArray, IntArray
+from recveil.defenses.training.adversarial import Adversarial
+from recveil.defenses.training.raid import RaidPaper
 from recveil.errors import UsageError
 from recveil.testing.contracts import check_attack, check_embedding_defense
+from recveil.testing.contracts_data import check_data_defense
+from recveil.testing.contracts_training import check_training_defense
 
 MARKS = ("injects", "moves_anyway", "halts")
-SPARING = {  # of time
+SPARING: dict[str, dict[str, Any]] = {  # of time
+    "adversarial": {"discriminators": 5, "steps": 20},
+    "adversarial-pot": {"epochs": 8, "steps": 10, "defense": Adversarial(discriminators=4)},
+    "raid-paper": {"atoms": 100},
+    "raid-pot": {"epochs": 8, "steps": 10, "defense": RaidPaper(atoms=64)},
     "d2d": {"learning_rate": 0.01},
     "attrcloak-dd": {"rate": 0.01, "weight": 0.9, "steps": 60},
     "attrcloak-df": {"rate": 0.01},
@@ -45,6 +66,28 @@ def test_an_embedding_defense_keeps_its_promises(name: str) -> None:
         return WithLoss(defense) if name == "attrcloak-dd" else defense
 
     check_embedding_defense(make, **marks)
+
+
+@pytest.mark.parametrize("name", TRAINING_DEFENSES)
+def test_a_training_defense_keeps_its_promises(name: str) -> None:
+    made = TRAINING_DEFENSES[name]
+    check_training_defense(
+        lambda **options: made(device="cpu", **SPARING.get(name, {}), **options),
+        injects=getattr(made, "injects", False),
+    )
+
+
+@pytest.mark.parametrize("name", DATA_DEFENSES)
+def test_a_data_defense_keeps_its_promises(name: str) -> None:
+    check_data_defense(DATA_DEFENSES[name])
+
+
+def test_every_defense_acts_at_one_place() -> None:
+    names = [name for table in DEFENSES.values() for name in table]
+    assert len(names) == len(set(names))
+    assert [place_of(n) for n in ("blurme", "raid", "sliced", "popularity")] == list(DEFENSES)
+    with pytest.raises(UsageError, match="Did you mean 'sliced'"):
+        place_of("slced")
 
 
 LOOKING = [name for name in ATTACKS if name not in NEVER_HEADLINE]  # the others are made to find nothing

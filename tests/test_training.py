@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from recveil.catalog import MODELS
+from recveil.catalog import ATTACKS, DATA_DEFENSES, MODELS, TRAINING_DEFENSES
 from recveil.data.files import read_embeddings
 from recveil.data.split import leave_one_out
 from recveil.errors import DataError, UsageError
@@ -20,6 +20,13 @@ SMALL: dict[str, dict[str, object]] = {
     "gru4rec": {"epochs": 1, "hidden_size": 8, "max_length": 5},
     "itemknn": {},
 }
+
+
+@pytest.fixture(autouse=True)
+def one_attacker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which panel attacks a run is not what is tested here."""
+    monkeypatch.setattr("recveil.training.panel", lambda *_: {"logistic": ATTACKS["logistic"]("cpu")})
+
 
 PLAN = Plan("demo", "bprmf", {"epochs": 2, "embedding_size": 8}, k=10, seed=0, device="cpu")
 
@@ -95,4 +102,37 @@ def test_a_data_set_too_small_to_split_is_said(tmp_path: Path) -> None:
     (tmp_path / "tiny.csv").write_text("user_id,item_id\n1,1\n1,2\n2,1\n")
     with pytest.raises(DataError, match="3"):
         train_run(Plan(str(tmp_path / "tiny.csv"), "bprmf", device="cpu"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", [*DATA_DEFENSES, *TRAINING_DEFENSES])
+def test_a_run_with_any_defense_says_what_is_left_and_what_it_cost(name: str, tmp_path: Path) -> None:
+    few = {"raid-paper": {"atoms": 50}, "adversarial": {"discriminators": 2, "steps": 5}}
+    document = train_run(PLAN, tmp_path / "run", Defense(name, 1.0, ["gender"], few.get(name, {})))
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    for when in ("before", "after"):
+        assert metrics["audit"][when]["gender"]["verdict"] in ("leak", "none", "inconclusive")
+    assert metrics["difference"]["ndcg@10"]["n"] == metrics["undefended"]["ndcg@10"]["n"]
+    assert document["config"]["defense"]["method"] == name
+    assert "train undefended" in document["timings"]
+
+
+def test_what_is_compared_with_is_the_same_model_without_the_defense(tmp_path: Path) -> None:
+    train_run(PLAN, tmp_path / "plain")
+    train_run(PLAN, tmp_path / "blurred", Defense("blurme", 1.0, ["gender"], {"share": 0.5}))
+    plain, blurred = (json.loads((tmp_path / run / "metrics.json").read_text()) for run in ("plain", "blurred"))
+    assert blurred["undefended"]["ndcg@10"] == plain["ndcg@10"]
+    assert blurred["ndcg@10"] != plain["ndcg@10"]
+
+
+def test_a_defense_of_lists_has_nothing_to_do_in_a_training(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="recveil membership --defense popularity"):
+        train_run(PLAN, tmp_path / "run", Defense("popularity", 1.0, ["gender"]))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["als", "itemknn"])
+def test_a_model_that_takes_no_steps_cannot_be_defended_in_training(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="penalty|training"):
+        train_run(Plan("demo", name, device="cpu", k=5), tmp_path / "run", Defense("raid", 1.0, ["gender"]))
     assert not (tmp_path / "run").exists()

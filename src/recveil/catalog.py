@@ -8,13 +8,22 @@ from typing import Any, TypeVar
 
 from recveil.attacks.attribute.battery import ATTACKS, PANELS, available
 from recveil.attacks.attribute.tasks import Attack
-from recveil.core import EmbeddingDefense, Recommender
+from recveil.core import DataDefense, EmbeddingDefense, ListDefense, Recommender, TrainingDefense
+from recveil.defenses.data.blurme import BlurMe
+from recveil.defenses.data.ldp import LDP
+from recveil.defenses.data.retrain import Retrain
 from recveil.defenses.embeddings.attrcloak import AttrCloak, AttrCloakDD, AttrCloakDF
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.leace import Leace
 from recveil.defenses.embeddings.noise import Noise
+from recveil.defenses.embeddings.penalized import AdversarialPoT, RaidPoT
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.embeddings.unlearn import D2D, U2U
+from recveil.defenses.lists.popularity import Popularity
+from recveil.defenses.training.adversarial import Adversarial
+from recveil.defenses.training.raid import Raid, RaidPaper
+from recveil.defenses.training.rap import RAP
+from recveil.defenses.training.unlearn import D2DInT, U2UInT
 from recveil.errors import UsageError, unknown_name
 from recveil.models.als import ALS
 from recveil.models.bert4rec import BERT4Rec
@@ -27,7 +36,22 @@ from recveil.models.lfm import LFM
 from recveil.models.lightgcn import LightGCN
 from recveil.models.ncf import NCF
 
-__all__ = ["ATTACKS", "EMBEDDING_DEFENSES", "MODELS", "NETWORKS", "PANELS", "described", "lookup", "make", "panel"]
+__all__ = [
+    "ATTACKS",
+    "DATA_DEFENSES",
+    "DEFENSES",
+    "EMBEDDING_DEFENSES",
+    "LIST_DEFENSES",
+    "MODELS",
+    "NETWORKS",
+    "PANELS",
+    "TRAINING_DEFENSES",
+    "described",
+    "lookup",
+    "make",
+    "panel",
+    "place_of",
+]
 
 T = TypeVar("T")
 
@@ -47,7 +71,19 @@ MODELS: dict[str, Callable[..., Recommender]] = {
 NETWORKS = {"ncf", "itemknn"}
 """Models whose scores are not products of user and item vectors."""
 
+DATA_DEFENSES: dict[str, Callable[..., DataDefense]] = {"blurme": BlurMe, "ldp": LDP, "retrain": Retrain}
+
+TRAINING_DEFENSES: dict[str, Callable[..., TrainingDefense]] = {
+    "adversarial": Adversarial,
+    "d2d-int": D2DInT,
+    "raid": Raid,
+    "raid-paper": RaidPaper,
+    "rap": RAP,
+    "u2u-int": U2UInT,
+}
+
 EMBEDDING_DEFENSES: dict[str, Callable[..., EmbeddingDefense]] = {
+    "adversarial-pot": AdversarialPoT,
     "attrcloak": AttrCloak,
     "attrcloak-dd": AttrCloakDD,
     "attrcloak-df": AttrCloakDF,
@@ -55,9 +91,27 @@ EMBEDDING_DEFENSES: dict[str, Callable[..., EmbeddingDefense]] = {
     "gaussian": Gaussian,
     "leace": Leace,
     "noise": Noise,
+    "raid-pot": RaidPoT,
     "sliced": Sliced,
     "u2u": U2U,
 }
+
+
+LIST_DEFENSES: dict[str, Callable[..., ListDefense]] = {"popularity": Popularity}
+
+DEFENSES: dict[str, Mapping[str, Callable[..., Any]]] = {
+    "data": DATA_DEFENSES,
+    "training": TRAINING_DEFENSES,
+    "embeddings": EMBEDDING_DEFENSES,
+    "lists": LIST_DEFENSES,
+}
+"""By the place where they act."""
+
+
+def place_of(name: str) -> str:
+    """Where the defense of this name acts: data, training, embeddings or lists."""
+    known = {each: place for place, table in DEFENSES.items() for each in table}
+    return lookup("defense", name, known)
 
 
 def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
@@ -93,7 +147,11 @@ def described(kind: str = "") -> dict[str, dict[str, str]]:
     tables = {
         "models": {name: _first_line(entry) for name, entry in MODELS.items()},
         "attacks": {**attacks, **{f"panel {name}": ", ".join(members) for name, members in PANELS.items()}},
-        "defenses": {name: _first_line(entry) for name, entry in EMBEDDING_DEFENSES.items()},
+        "defenses": {
+            name: f"{_first_line(entry)} ({place})"
+            for place, table in DEFENSES.items()
+            for name, entry in table.items()
+        },
     }
     return {kind: lookup("kind", kind, tables)} if kind else tables
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recveil.cli_membership import membership
 from recveil.options import (
     Attributes,
     Baseline,
@@ -202,6 +203,9 @@ def train(
     k: Annotated[int, typer.Option(help="Length of the recommendation lists.", min=1)] = 100,
     defense: Annotated[str | None, typer.Option(help="Defend with this: see `recveil list defenses`.")] = None,
     strength: Annotated[float, typer.Option(help="From 0 (nothing) to 1 (all of it).")] = 1.0,
+    defense_option: Annotated[
+        list[str] | None, typer.Option(help="Hyper-parameter of the defense, as in eta=0.1. May be repeated.")
+    ] = None,
     target: Target = "",
     seed: Seed = 0,
     device: Device = None,
@@ -210,21 +214,27 @@ def train(
 ) -> None:
     """Train a recommender, with or without a defense; writes vectors, lists, metrics and configuration.
 
-    Quality is measured on each user's last item, ranked against the whole catalog.
+    Quality is measured on each user's last item, ranked against the whole catalog. Beside a defense, of whatever kind,
+    the metrics hold the same model without it, the paired difference, and an audit of both.
 
-    Example: recveil train --data ml-1m --model bprmf --out run
+    Example: recveil train --data ml-1m --model ncf --defense raid --target gender --out run
     """
     from recveil import training
 
     plan = training.Plan(data, model, options_of(option), k=k, seed=seed, device=device)
-    chosen = training.Defense(defense, strength, names(target)) if defense else None
+    chosen = training.Defense(defense, strength, names(target), options_of(defense_option)) if defense else None
     with progress_bars(quiet=quiet):
         document = training.train_run(plan, out, chosen)
     emit(document, as_json=as_json)
     for name in ("hr@10", "ndcg@10"):
         e = document["utility"][name]
         say(f"{name:8} {e['value']:.4f}  [{e['low']:.4f}, {e['high']:.4f}]", quiet=quiet or as_json)
+    for found in document["utility"].get("audit", {}).get("after", {}).values():
+        say(found["sentence"], quiet=quiet or as_json)
     say(f"Wrote {out}: {', '.join(sorted(p.name for p in out.iterdir()))}.", quiet=quiet or as_json)
+
+
+app.command()(membership)
 
 
 @app.command("list")
@@ -241,7 +251,7 @@ def list_(
     for title, rows in tables.items():
         say(title, quiet=as_json)
         for name, line in rows.items():
-            say(f"  {name:14} {line}", quiet=as_json)
+            say(f"  {name:16} {line}", quiet=as_json)
 
 
 @app.command()

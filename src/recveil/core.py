@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
+    from scipy import sparse
 
 __all__ = [
     "Attribute",
@@ -264,9 +265,15 @@ class ListDefense(Protocol):
     """A defense that changes the lists that are served."""
 
     def __call__(
-        self, lists: IntArray, member: NDArray[np.bool_], popularity: FloatArray, *, rng: np.random.Generator
+        self,
+        lists: IntArray,
+        member: NDArray[np.bool_],
+        popularity: FloatArray,
+        *,
+        rng: np.random.Generator,
+        seen: sparse.csr_array | None = None,
     ) -> IntArray:
-        """The lists to serve."""
+        """The lists to serve; `seen` is the user-by-item matrix of what must not be listed."""
 
 
 class AttributeAttack(Protocol):

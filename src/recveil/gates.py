@@ -1,10 +1,13 @@
-"""Conditions on the numbers of an audit, for CI: `gender.advantage.low > 0.05` fails the build where it holds."""
+"""Conditions on the numbers of an audit, for CI: `gender.advantage.low > 0.05` fails the build where it holds.
+
+For a membership audit the name is that of an attack or a rule: `dlmia.auc.low > 0.55`.
+"""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +16,17 @@ import typer
 
 from recveil.baseline import compare, exit_code, read_baseline
 from recveil.errors import UsageError, unknown_name
+from recveil.membership import FPRS
 from recveil.report.junit import write_junit
 from recveil.report.sarif import write_sarif
 
 __all__ = ["Checks", "Gate", "parse_gate"]
 
 OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
-METRICS = ("advantage", "balanced_accuracy", "accuracy", "macro_f1", "auc", "r2", "correlation")
+RATES = tuple(f"tpr_at_fpr.{fpr:g}" for fpr in FPRS)
+METRICS = ("advantage", "balanced_accuracy", "accuracy", "macro_f1", "auc", "r2", "correlation", *RATES)
 BOUNDS = ("value", "low", "high")
-GRAMMAR = re.compile(r"\s*([^.\s]+)\.(\w+)\.(\w+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*")
+GRAMMAR = re.compile(r"\s*([^.\s]+)\.(\w+(?:\.\d\.\d+)?)\.(\w+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*")
 HELP = (
     "Write TARGET.METRIC.BOUND OPERATOR NUMBER, as in gender.advantage.low > 0.05; metrics: "
     f"{', '.join(METRICS)}; bounds: {', '.join(BOUNDS)}; operators: > >= < <=."
@@ -39,15 +44,19 @@ class Gate:
     sign: str
     number: float
 
-    def holds(self, targets: Mapping[str, Any]) -> bool | None:
+    def holds(self, measured: Mapping[str, Mapping[str, Any]]) -> bool | None:
         """Whether the condition is true; nothing where the audit could not measure it."""
-        if self.target not in targets:
-            raise unknown_name("audited target", self.target, targets)
-        headline = targets[self.target]["headline"]
-        if self.metric not in headline:
-            raise unknown_name(f"metric of '{self.target}'", self.metric, [m for m in METRICS if m in headline])
-        value = headline[self.metric][self.bound]
+        self.check_name(measured)
+        mine = measured[self.target]
+        if self.metric not in mine:
+            raise unknown_name(f"metric of '{self.target}'", self.metric, [m for m in METRICS if m in mine])
+        value = None if mine[self.metric] is None else mine[self.metric][self.bound]
         return None if value is None else bool(OPERATORS[self.sign](value, self.number))
+
+    def check_name(self, known: Iterable[str]) -> None:
+        """An error with the nearest match where nothing is audited under this name."""
+        if self.target not in (names := list(known)):
+            raise unknown_name("audited target", self.target, names)
 
 
 def parse_gate(text: str) -> Gate:
@@ -76,9 +85,15 @@ class Checks:
         """Read both before the work, so that a slip of the pen costs nothing."""
         return cls(tuple(parse_gate(text) for text in texts), None if baseline is None else read_baseline(baseline))
 
+    def check_names(self, known: Iterable[str]) -> None:
+        """See before the work that the conditions are about what will be audited."""
+        names = list(known)
+        for gate in self.gates:
+            gate.check_name(names)
+
     def judge(self, document: Mapping[str, Any], *, junit: Path | None = None, sarif: Path | None = None) -> None:
         """Write what CI reads, then exit 1 where something failed, 4 where it cannot be told."""
-        held, unsure = self._gates(document["targets"])
+        held, unsure = self._gates(document)
         findings = [] if self.baseline is None else compare(document, self.baseline)
         worse = [finding.sentence for finding in findings if finding.kind == "worse"]
         if junit is not None:
@@ -95,13 +110,26 @@ class Checks:
         if codes != {0}:
             raise typer.Exit(1 if 1 in codes else 4)
 
-    def _gates(self, targets: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    def _gates(self, document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """The conditions that hold, and those that cannot be told."""
-        answers = {gate: gate.holds(targets) for gate in self.gates}
+        measured, verdicts = _measured(document)
+        answers = {gate: gate.holds(measured) for gate in self.gates}
         held = [gate.text for gate, holds in answers.items() if holds]
         unsure = [
             gate.text
             for gate, holds in answers.items()
-            if holds is None or (not holds and targets[gate.target]["verdict"] == "inconclusive")
+            if holds is None or (not holds and verdicts[gate.target] == "inconclusive")
         ]
         return held, unsure
+
+
+def _measured(document: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]], dict[str, str]]:
+    """By target, or by membership attack: the estimates of each metric, and the verdict."""
+    if document.get("command") != "membership":
+        targets = document["targets"]
+        return {n: t["headline"] for n, t in targets.items()}, {n: t["verdict"] for n, t in targets.items()}
+    measured = {
+        name: {**found, **{f"tpr_at_fpr.{fpr}": rate for fpr, rate in found["tpr_at_fpr"].items()}}
+        for name, found in document["attacks"].items()
+    }
+    return measured, dict.fromkeys(measured, document["verdict"]["kind"])

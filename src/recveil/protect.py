@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from recveil.core import Attribute, EmbeddingDefense, FloatArray, IntArray, Recommender, Release, Split
+from recveil.core import (
+    Attribute,
+    DataDefense,
+    EmbeddingDefense,
+    FloatArray,
+    IntArray,
+    Recommender,
+    Release,
+    Split,
+    TrainingDefense,
+)
 from recveil.errors import DataError, UsageError, unknown_name
 from recveil.metrics.ranking import seen_items
 from recveil.models.publish import release, top_k
+from recveil.random import generator
 
-__all__ = ["codes_of", "displacement", "protect", "targets_of"]
+__all__ = ["codes_of", "displacement", "fitted", "protect", "targets_of"]
 
 
 def targets_of(
@@ -34,6 +46,28 @@ def targets_of(
 def codes_of(targets: list[Attribute]) -> IntArray:
     """(n, n_attributes) codes, -1 = unknown, as the defenses take them."""
     return np.stack([t.codes for t in targets], axis=1)
+
+
+def fitted(
+    model: Recommender,
+    split: Split,
+    targets: list[Attribute],
+    *,
+    data: DataDefense | None = None,
+    training: TrainingDefense | None = None,
+    seed: int,
+) -> Split:
+    """Train the model in place, with a defense of the data or in training; what comes back is what the platform knows.
+
+    That is the split with the training part as the defense left it.
+    """
+    draws, penalty = generator(seed, "defense"), None
+    if data is not None:
+        split = replace(split, train=data(split.train, [t.name for t in targets], rng=draws))
+    if training is not None:
+        penalty = training(targets, epochs=getattr(model, "epochs", 1), rng=draws)
+    model.fit(split, penalty=penalty, rng=generator(seed, "train"))
+    return split
 
 
 def protect(

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from recveil.attacks.membership.features import flatten
-from recveil.core import Dataset, Estimate, FloatArray, IntArray, Recommender, Shadow, Split, Watched
+from recveil.core import Dataset, Estimate, FloatArray, IntArray, ListDefense, Recommender, Shadow, Split, Watched
 from recveil.data.members import Side
 from recveil.errors import DataError, UsageError, unknown_name
 from recveil.metrics.ranking import difference, mean, seen_items
@@ -32,21 +31,6 @@ KEPT_BACK_FROM = 3
 
 ScoreFunction = Callable[[IntArray], FloatArray]
 """Users in, a score for every item of the catalog out."""
-
-
-class SeenListDefense(Protocol):
-    """A list defense that can be told what must not be listed."""
-
-    def __call__(
-        self,
-        lists: IntArray,
-        member: NDArray[np.bool_],
-        popularity: FloatArray,
-        *,
-        rng: np.random.Generator,
-        seen: sparse.csr_array | None = None,
-    ) -> IntArray:
-        """The lists to serve."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +111,7 @@ def serve(
     return Served(Watched(histories, lists, item_vectors), side.member, popularity, held, policy)
 
 
-def defend(served: Served, defense: SeenListDefense, *, rng: np.random.Generator) -> Served:
+def defend(served: Served, defense: ListDefense, *, rng: np.random.Generator) -> Served:
     """The same platform with its lists defended."""
     owner, item = flatten(served.watched.histories)
     shape = (len(served.member), len(served.popularity))

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from recveil.atomic import check_folder, make_folder
-from recveil.catalog import EMBEDDING_DEFENSES, MODELS, NETWORKS, make
+from recveil.audit import audit
+from recveil.catalog import DEFENSES, MODELS, NETWORKS, make, panel, place_of
 from recveil.clock import Clock
-from recveil.core import Dataset, EmbeddingDefense, Recommender, Release, Split
+from recveil.core import Attribute, Dataset, FloatArray, Recommender, Release, Split
 from recveil.data.released import write_attributes, write_lists, write_vectors
 from recveil.data.sources import load
 from recveil.data.split import leave_one_out
@@ -23,8 +24,9 @@ from recveil.metrics import ranking
 from recveil.models.objective import bpr_of_users
 from recveil.models.saving import save
 from recveil.models.settings import SETTINGS
-from recveil.protect import displacement, protect, targets_of
+from recveil.protect import displacement, fitted, protect, targets_of
 from recveil.random import generator
+from recveil.regression import audit_number
 from recveil.report.document import header, utility, write_json
 
 __all__ = ["Defense", "Plan", "load_data", "train_run"]
@@ -44,11 +46,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Defense:
-    """Which defense, how much of it, for which attributes."""
+    """Which defense, how much of it, for which attributes; `options` are its hyper-parameters."""
 
     method: str
     strength: float
     targets: list[str]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_data(name: str, *, seed: int) -> Dataset:
@@ -57,21 +60,32 @@ def load_data(name: str, *, seed: int) -> Dataset:
 
 
 def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str, Any]:
-    """Train, defend where asked to, measure on the test item, and write everything into the folder."""
-    tuned = SETTINGS.get(plan.data, {}).get(plan.model, {})
-    model = make("model", plan.model, MODELS, **{"device": plan.device, **tuned, **plan.options})
-    method = _method(defense, plan.device)
+    """Train, defend where asked to, attack, measure on the test item, and write everything into the folder.
+
+    A defense of the data or in training changes the model itself, so the same model is trained without it as well, to
+    compare with: that is as long again.
+    """
+    place, method = _made(defense, plan.device)
+    model = _model(plan)
     check_folder(out)
     data = load_data(plan.data, seed=plan.seed)
-    targets = targets_of(dict(data.attributes), defense.targets, plan.data) if defense else []
+    numbers = place == "training"
+    targets = targets_of(dict(data.attributes), defense.targets, plan.data, numbers=numbers) if defense else []
     split, clock = leave_one_out(data), Clock()
     with clock.step("train"):
-        model.fit(split, rng=generator(plan.seed, "train"))
+        acting = {place: method} if place in ("data", "training") else {}
+        platform = fitted(model, split, targets, **acting, seed=plan.seed)
     with clock.step("publish"):
-        loss = _loss(model, split, plan) if method is not None else None
-        exposed = protect(model, split, method, targets, k=plan.k, rng=generator(plan.seed, "cloak"), utility=loss)
+        cloak = method if place == "embeddings" else None
+        loss = _loss(model, split, plan) if cloak is not None else None
+        exposed = protect(model, platform, cloak, targets, k=plan.k, rng=generator(plan.seed, "cloak"), utility=loss)
+    plain = model if place in ("", "embeddings") else _undefended(plan, split, clock)
+    before = plain.user_vectors_ if place else None  # kept: the model soon has the defended ones only
     with clock.step("measure"):
-        measured = _measured(model, exposed, split, defended=method is not None)
+        measured = _measured(plain, exposed, split, platform, targets)
+    if before is not None and before.shape[1]:
+        with clock.step("audit"):
+            measured["audit"] = _audited(before, exposed, targets, plan)
     assert exposed.user_vectors is not None
     config = _config(plan, model, defense)
     folder = make_folder(out)
@@ -84,12 +98,30 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
     return {**header("train", sys.argv), "config": config, "utility": measured, "timings": clock.seconds}
 
 
-def _method(defense: Defense | None, device: str | None) -> EmbeddingDefense | None:
+def _model(plan: Plan) -> Recommender:
+    tuned = SETTINGS.get(plan.data, {}).get(plan.model, {})
+    return make("model", plan.model, MODELS, **{"device": plan.device, **tuned, **plan.options})
+
+
+def _made(defense: Defense | None, device: str | None) -> tuple[str, Any]:
+    """Where the defense acts ('' for none), and the defense."""
     if defense is None:
-        return None
+        return "", None
     if not defense.targets:
         raise UsageError("A defense needs to know what to protect. Add --target, as in --target gender.")
-    return make("defense", defense.method, EMBEDDING_DEFENSES, strength=defense.strength, device=device)
+    place = place_of(defense.method)
+    if place == "lists":
+        raise UsageError(
+            f"'{defense.method}' changes the lists of users who are not in the training data, and here all are. "
+            f"Use it in `recveil membership --defense {defense.method}`."
+        )
+    options = {"strength": defense.strength, "device": device, **defense.options}
+    return place, make("defense", defense.method, DEFENSES[place], **options)
+
+
+def _undefended(plan: Plan, split: Split, clock: Clock) -> Recommender:
+    with clock.step("train undefended"):
+        return _model(plan).fit(split, rng=generator(plan.seed, "train"))
 
 
 def _loss(model: Recommender, split: Split, plan: Plan) -> Callable[[torch.Tensor], torch.Tensor] | None:
@@ -98,18 +130,39 @@ def _loss(model: Recommender, split: Split, plan: Plan) -> Callable[[torch.Tenso
     return bpr_of_users(split.train, model.item_vectors_, device=plan.device, rng=generator(plan.seed, "loss"))
 
 
-def _measured(model: Recommender, exposed: Release, split: Split, *, defended: bool) -> dict[str, Any]:
-    """Ranking quality of what is released; beside a defense, of the model without it and the paired difference."""
+def _measured(
+    plain: Recommender, exposed: Release, split: Split, platform: Split, targets: list[Attribute]
+) -> dict[str, Any]:
+    """Ranking quality of what is released; beside a defense, of the model without it and the paired difference.
+
+    What a platform takes for seen it does not recommend: a test item that a defense wrote into the profile is a miss.
+    """
     assert exposed.score is not None
     assert exposed.user_vectors is not None
     found: dict[str, Any] = {name: e.to_dict() for name, e in ranking.evaluate(exposed.score, split).items()}
-    if defended:
-        seen = ranking.seen_items(split.train, split.valid)
-        before, after = (ranking.rank(score, split.test, seen) for score in (model.score, exposed.score))
-        compared = utility(before, after, [])
-        moved = displacement(model.user_vectors_, exposed.user_vectors)
-        found |= {"undefended": compared["before"], "difference": compared["difference"], "displacement": moved}
+    if targets:
+        seen, told = (ranking.seen_items(part.train, part.valid) for part in (split, platform))
+        after = ranking.known_as_misses(ranking.rank(exposed.score, split.test, told), split.test, told)
+        compared = utility(ranking.rank(plain.score, split.test, seen), after, [t for t in targets if not t.continuous])
+        found |= compared["after"] | {"undefended": compared["before"], "difference": compared["difference"]}
+        found |= {"per_class": compared["per_class"]}
+        if plain.user_vectors_.shape == exposed.user_vectors.shape:
+            found["displacement"] = displacement(plain.user_vectors_, exposed.user_vectors)
     return found
+
+
+def _audited(before: FloatArray, exposed: Release, targets: list[Attribute], plan: Plan) -> dict[str, Any]:
+    """What attackers see in the vectors, without the defense and with it."""
+    attackers = panel("fast", plan.device)
+
+    def attacked(x: FloatArray, target: Attribute) -> dict[str, Any]:
+        if target.continuous:
+            return audit_number(x, target, seed=plan.seed).to_dict()
+        return audit(x, target, attackers, seed=plan.seed).to_dict()
+
+    assert exposed.user_vectors is not None
+    tables = {"before": before, "after": exposed.user_vectors}
+    return {name: {t.name: attacked(x, t) for t in targets} for name, x in tables.items()}
 
 
 def _config(plan: Plan, model: Recommender, defense: Defense | None) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def test_a_pair_is_learned_as_if_it_had_not_been_there(recency: float) -> None:
     board = checkerboard(n_items=5, copies=2)
     net = _Towers(DMF(embedding_size=3, hidden_size=6, recency=recency), board.train, torch.Generator().manual_seed(0))
     users, liked, _, share = (part[0] for part in net.epoch(torch.Generator().manual_seed(1)))
-    by_user, by_item = net._summed()
+    by_user, by_item, _ = net._summed()
     rows = _without(by_user, users, net.user_tower.first, liked, share[:, 0])
     columns = _without(by_item, liked, net.item_tower.first, users, share[:, 1])
     table = net.rows.times(torch.eye(board.train.n_items)).numpy().astype(float)
@@ -124,3 +124,25 @@ def test_wrong_settings_are_told() -> None:
         DMF(hidden_size=0)
     with pytest.raises(UsageError, match="n_negatives is 0"):
         DMF(n_negatives=0)
+
+
+def test_loss_and_rows_of_one_step_share_the_first_layers_and_the_next_step_has_its_own() -> None:
+    board = checkerboard(n_items=5, copies=2)
+    net = _Towers(DMF(embedding_size=3, hidden_size=6), board.train, torch.Generator().manual_seed(0))
+    batch = [part[0] for part in net.epoch(torch.Generator().manual_seed(1))]
+    users, learned = torch.arange(4), [net.user_tower.first, net.item_tower.first, net.user_tower.shift]
+    apart = []
+    for work in (lambda: net.loss(*batch), lambda: net.user_rows(users).square().sum() + net.item_rows().sum()):
+        apart.append(torch.autograd.grad(work(), learned))
+        assert net.kept is None  # the gradient was here
+    loss = net.loss(*batch)
+    summed = net.kept
+    loss = loss + net.user_rows(users).square().sum() + net.item_rows().sum()
+    assert summed is not None
+    assert net.kept is summed
+    for one, two, both in zip(*apart, torch.autograd.grad(loss, learned), strict=True):
+        torch.testing.assert_close(one + two, both)
+    assert net.kept is None
+    with torch.no_grad():
+        net.user_tower.first += 1.0
+        assert not torch.allclose(net._summed()[0], summed[0])

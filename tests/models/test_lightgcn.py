@@ -98,6 +98,28 @@ def test_what_was_worked_out_is_forgotten_when_learning_goes_on() -> None:
     assert net.kept is None  # nothing is kept while learning
 
 
+def test_loss_and_rows_of_one_step_share_what_flowed_and_the_next_step_flows_anew() -> None:
+    net = network()
+    batch = [part[0] for part in net.epoch(torch.Generator().manual_seed(0))]
+    users = torch.arange(4)
+    apart = []
+    for work in (lambda: net.loss(*batch), lambda: net.user_rows(users).square().sum() + net.item_rows().sum()):
+        apart.append(torch.autograd.grad(work(), [net.user, net.item]))
+        assert net.kept is None  # the gradient was here
+    loss = net.loss(*batch)
+    flowed = net.kept
+    loss = loss + net.user_rows(users).square().sum() + net.item_rows().sum()
+    assert flowed is not None
+    assert net.kept is flowed
+    both = torch.autograd.grad(loss, [net.user, net.item])
+    for one, two, sum_ in zip(*apart, both, strict=True):
+        torch.testing.assert_close(one + two, sum_)
+    assert net.kept is None
+    with torch.no_grad():
+        net.user += 1.0
+        assert float(net.user_rows(users).sum() - flowed[0][users].sum()) > 1.0
+
+
 def test_released_are_the_vectors_of_the_best_pass() -> None:
     board = checkerboard()
     model = LightGCN(**QUICK, patience=3, device="cpu").fit(board, rng=generator(0, "t"))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from recveil.catalog import MODELS
 from recveil.errors import TrainingError, UsageError
 from recveil.models.bprmf import BPRMF
 from recveil.models.loop import Schedule, all_users, train
@@ -58,8 +59,9 @@ def test_the_best_pass_is_kept_and_patience_ends_training() -> None:
     assert history.best == 1
     assert len(history.valid) == 5  # three passes without gain after the second
     assert history.valid[1] == max(history.valid) == 1.0
-    assert float(toy.x[0].detach()) == pytest.approx(seen[-1])  # what was copied at the best pass
-    assert len(seen) == 2
+    assert len(seen) == 5
+    assert float(toy.x[0].detach()) == seen[1] != seen[4]  # what was copied at the best pass
+    assert history.stopped is None
 
 
 def test_without_validation_items_all_passes_run() -> None:
@@ -71,12 +73,52 @@ def test_without_validation_items_all_passes_run() -> None:
     assert history.best == 8
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_number_ends_training_with_its_name(bad: float) -> None:
+BAD = [float("nan"), float("inf")]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_where_the_first_pass_breaks_there_is_no_model_but_an_error(bad: float) -> None:
     with pytest.raises(
-        TrainingError, match=r"recommendation loss is no longer.*pass 3.*learning_rate \(0.1 was given\)\."
+        TrainingError, match=r"recommendation loss is no longer.*pass 1.*learning_rate \(0.1 was given\)\.$"
     ):
-        train(Toy(losses=[1, 1, bad]), None, Schedule(9, 0.1), generator=seeded())
+        train(Toy(losses=[bad]), None, Schedule(9, 0.1), generator=seeded())
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_loss_that_is_no_number_ends_training_with_the_last_good_pass(bad: float) -> None:
+    toy, short = Toy(losses=[1, 1, bad]), Toy(losses=[1, 1])
+    with pytest.warns(RuntimeWarning, match=r"recommendation loss is no longer.*pass 3.*one after pass 2\."):
+        history = train(toy, None, Schedule(9, 0.1), generator=seeded())
+    train(short, None, Schedule(9, 0.1, passes=2), generator=seeded())
+    assert torch.equal(toy.x, short.x)
+    assert toy.x.abs().min() > 0
+    assert len(history.loss) == 2
+    assert history.best == 1
+    assert history.stopped is not None
+    assert "pass 3" in history.stopped
+
+
+def test_where_passes_are_judged_the_best_one_remains_when_training_breaks() -> None:
+    toy, short = Toy(losses=[1, 1, 1, float("nan")], good_pass=2), Toy()
+    with pytest.warns(RuntimeWarning, match="pass 4.*one after pass 2"):
+        history = train(toy, checkerboard(), Schedule(9, 0.1), generator=seeded())
+    train(short, None, Schedule(9, 0.1, passes=2), generator=seeded())
+    assert torch.equal(toy.x, short.x)
+    assert (history.best, len(history.loss)) == (1, 3)
+
+
+def test_weights_that_are_no_numbers_are_noticed_while_the_loss_still_is_one() -> None:
+    """The root's slope is infinite at 0, and its value is not."""
+
+    class Rooted(Toy):
+        def loss(self, *batch: torch.Tensor) -> torch.Tensor:
+            loss = super().loss(*batch)
+            return loss + (self.x - self.x.detach()).abs().sqrt().sum() if self.passes == 3 else loss
+
+    toy = Rooted()
+    with pytest.warns(RuntimeWarning, match="gradient is no longer a number.*pass 3, step 1.*one after pass 2"):
+        train(toy, None, Schedule(3, 0.1), generator=seeded())
+    assert torch.isfinite(toy.x).all()
 
 
 class Watcher:
@@ -125,12 +167,42 @@ def test_every_user_is_penalized_alike() -> None:
         assert len(set(users.tolist())) == len(users)
 
 
-def test_a_penalty_of_nothing_changes_nothing_and_one_of_something_does() -> None:
+SHORT = {"max_length": 4, "hidden_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("name", "small"),
+    [("bprmf", {}), ("dmf", {}), ("ncf", {}), ("lightgcn", {}), ("gru4rec", SHORT), ("bert4rec", SHORT)],
+)
+def test_a_penalty_of_nothing_changes_nothing_and_one_of_something_does(name: str, small: dict[str, int]) -> None:
     board = checkerboard()
     empty = type(board)(board.train, board.valid.take(np.zeros(len(board.valid), bool)), board.test)
-    plain = BPRMF(**QUICK, reg=0.0).fit(empty, rng=generator(0, "t"))
-    pulled = BPRMF(**QUICK, reg=0.0).fit(empty, penalty=Watcher(10.0), rng=generator(0, "t"))
+
+    def vectors(penalty: Watcher | None) -> np.ndarray:
+        model = MODELS[name](**small, epochs=2, learning_rate=0.05, device="cpu")
+        found = model.fit(empty, penalty=penalty, rng=generator(0, "t")).user_vectors_
+        return found if penalty is None else found - 1000.0
+
+    plain = vectors(None)
+    np.testing.assert_array_equal((plain + 1000.0) - 1000.0, vectors(Watcher(0.0)))
+    assert not np.allclose(plain, vectors(Watcher(10.0)), atol=1e-2)
+
+
+def test_a_strong_penalty_is_obeyed() -> None:
+    plain = BPRMF(**QUICK, reg=0.0).fit(checkerboard(), rng=generator(0, "t"))
+    pulled = BPRMF(**QUICK, reg=0.0).fit(checkerboard(), penalty=Watcher(10.0), rng=generator(0, "t"))
     assert np.abs(pulled.user_vectors_ - 1000.0).mean() < 0.2 * np.abs(plain.user_vectors_).mean()
+
+
+def test_users_shown_to_a_penalty_differ_from_pass_to_pass_and_are_the_same_for_a_seed() -> None:
+    def shown(seed: int) -> torch.Tensor:
+        watcher = Watcher()
+        train(Toy(), None, Schedule(4, 0.1), penalty=watcher, generator=torch.Generator().manual_seed(seed))
+        return torch.stack(watcher.users)
+
+    assert torch.equal(shown(0), shown(0))
+    assert not torch.equal(shown(0), shown(1))
+    assert len(torch.unique(shown(0), dim=0)) == 4
 
 
 def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
@@ -145,6 +217,26 @@ def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
 def test_a_penalty_that_is_no_number_is_named() -> None:
     with pytest.raises(TrainingError, match="penalty is no longer a number.*pass 1, step 1.*weaker defense"):
         BPRMF(**QUICK).fit(checkerboard(), penalty=Watcher(float("nan")), rng=generator(0, "t"))
+
+
+def test_a_penalty_that_breaks_in_the_third_pass_leaves_the_model_of_the_second() -> None:
+    class Breaking(Watcher):
+        def __call__(self, users: torch.Tensor, user_vectors: torch.Tensor, *rest: object) -> torch.Tensor:
+            return super().__call__(users, user_vectors) * (float("nan") if self.calls.count("epoch") == 3 else 1.0)
+
+    class Noting(Watcher):
+        """Keeps the table as each pass finds it."""
+
+        def epoch(self, user_vectors: torch.Tensor) -> None:
+            super().epoch(user_vectors)
+            self.tables = [*getattr(self, "tables", []), user_vectors.numpy() + 1000.0]
+
+    noting = Noting(0.1)
+    BPRMF(**QUICK).fit(checkerboard(), penalty=noting, rng=generator(0, "t"))
+    with pytest.warns(RuntimeWarning, match="penalty is no longer a number.*pass 3, step 1.*weaker.*after pass 2"):
+        model = BPRMF(**QUICK).fit(checkerboard(), penalty=Breaking(0.1), rng=generator(0, "t"))
+    np.testing.assert_array_equal(model.user_vectors_, noting.tables[2])
+    assert len(model.history_.loss) == model.passes_ == 2
 
 
 def test_with_a_penalty_the_last_pass_is_kept_not_the_best_ranked() -> None:

@@ -13,7 +13,7 @@ import torch
 from recveil.core import Attribute
 from recveil.defenses.training.unlearn import D2DInT
 from recveil.errors import UsageError
-from recveil.testing.contracts_training import Watching, check_training_defense
+from recveil.testing.contracts_training import check_training_defense
 
 
 @dataclass
@@ -156,9 +156,3 @@ def test_a_broken_defense_is_noticed(wrap: Callable[..., Any], complaint: str) -
 def test_a_method_marked_as_injecting_must_inject() -> None:
     with pytest.raises(AssertionError, match="Marked as injecting, but the advantage of trees was"):
         check_training_defense(lambda **options: Broken(Sound, **options), injects=True)
-
-
-def test_who_watches_changes_nothing() -> None:
-    table = torch.randn(3, 2)
-    assert float(Watching()(torch.arange(3), table)) == 0
-    assert Watching().finish(table) is table

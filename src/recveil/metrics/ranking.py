@@ -11,7 +11,7 @@ over that coin, exactly. A score that is not a number counts as better than any 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ __all__ = [
     "dot",
     "evaluate",
     "hit_rate",
+    "known_as_misses",
     "mean",
     "ndcg",
     "precision",
@@ -154,6 +155,13 @@ def _sum(ranks: Ranks, values: FloatArray) -> FloatArray:
 
 def _held(ranks: Ranks) -> IntArray:
     return np.bincount(ranks.owner, minlength=len(ranks.users))
+
+
+def known_as_misses(ranks: Ranks, held: Dataset, seen: sparse.csr_array) -> Ranks:
+    """The same ranks where a held-out item that the platform takes for seen counts as never recommended."""
+    order = np.argsort(held.user, kind="stable")  # of the pairs in `ranks`
+    told = np.asarray(seen[held.user[order], held.item[order]]).ravel() > 0
+    return replace(ranks, better=np.where(told, held.n_items, ranks.better))
 
 
 def hit_rate(ranks: Ranks, k: int) -> FloatArray:

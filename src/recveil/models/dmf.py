@@ -136,7 +136,7 @@ class _Towers(torch.nn.Module):
         self.sharpness = torch.nn.Parameter(
             torch.tensor(10.0 if options.similarity == "cosine" else 1.0, device=device)
         )
-        self.kept: tuple[torch.Tensor, torch.Tensor] | None = None
+        self.kept: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
 
     def train(self, mode: bool = True) -> Self:
         self.kept = None
@@ -150,10 +150,9 @@ class _Towers(torch.nn.Module):
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         users, liked, drawn, share = batch
-        by_user, by_item = self._summed()
+        by_user, by_item, items = self._summed()
         user = self.user_tower.finish(_without(by_user, users, self.user_tower.first, liked, share[:, 0]))
         like = self.item_tower.finish(_without(by_item, liked, self.item_tower.first, users, share[:, 1]))
-        items = self.item_tower.finish(by_item)
 
         def against(others: torch.Tensor) -> torch.Tensor:
             rows = items.index_select(0, others.reshape(-1)).view(*others.shape, -1)
@@ -166,24 +165,29 @@ class _Towers(torch.nn.Module):
         miss = functional.binary_cross_entropy_with_logits(self.sharpness * score + self.offset, truth)
         return miss + self.options.reg * (user.square().sum() + like.square().sum()) / len(users)
 
-    def _summed(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return spread(self.rows, self.user_tower.first), spread(self.columns, self.item_tower.first)
+    def _summed(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """First layers of all users and items, and the items' vectors; once a step, and once while nothing is learned.
 
-    def _vectors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """All users and all items; worked out once while nothing is learned."""
+        A step looks at few users beside all items, so the users' vectors are not among them.
+        """
         if self.kept is not None:
             return self.kept
-        by_user, by_item = self._summed()
-        vectors = self.user_tower.finish(by_user), self.item_tower.finish(by_item)
-        if not self.training and not torch.is_grad_enabled():
-            self.kept = vectors
-        return vectors
+        by_user, by_item = spread(self.rows, self.user_tower.first), spread(self.columns, self.item_tower.first)
+        summed = by_user, by_item, self.item_tower.finish(by_item)
+        if self.training == by_user.requires_grad:
+            self.kept = summed
+        if self.training and by_user.requires_grad:
+            by_user.register_hook(self._forget)  # when the gradient is here, the step is over
+        return summed
+
+    def _forget(self, _: torch.Tensor) -> None:
+        self.kept = None
 
     def user_rows(self, users: torch.Tensor) -> torch.Tensor:
-        return self._vectors()[0].index_select(0, users)
+        return self.user_tower.finish(self._summed()[0].index_select(0, users))
 
     def item_rows(self) -> torch.Tensor:
-        return self._vectors()[1]
+        return self._summed()[2]
 
     def scores(self, rows: torch.Tensor) -> torch.Tensor:
         return rows @ self.item_rows().T

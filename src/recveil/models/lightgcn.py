@@ -207,14 +207,19 @@ class _Graph(torch.nn.Module):
         return order + self.options.reg * size / len(users)
 
     def flow(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The mean over the layers, of users and of items; worked out once while nothing is learned."""
+        """The mean over the layers, of users and of items; once a step, and once while nothing is learned."""
         if self.kept is not None:
             return self.kept
         users, items = self._layers()
         means = torch.stack(users).mean(0), torch.stack(items).mean(0)
-        if not self.training and not torch.is_grad_enabled():
+        if self.training == means[0].requires_grad:
             self.kept = means
+        if self.training and means[0].requires_grad:
+            means[0].register_hook(self._forget)  # when the gradient is here, the step is over
         return means
+
+    def _forget(self, _: torch.Tensor) -> None:
+        self.kept = None
 
     def item_layers(self) -> list[torch.Tensor]:
         return self._layers()[1]

@@ -1,13 +1,16 @@
 """The one training loop: every model that learns by gradients learns here.
 
 A pass over the data is made whole on the device (batches, negatives, masks), the steps run without asking the device
-anything, and between passes the loop asks twice: is the loss still a number, and how is the validation item ranked.
+anything, and between passes the loop asks twice: is all still a number, and how is the validation item ranked.
+
+Where something stops being a number, training ends: the model goes back to its last good pass, with a warning that says
+what broke, and `History.stopped` says it too. Only where not one pass was good is there no model, but an error.
 """
 
 from __future__ import annotations
 
-import copy
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,12 +23,19 @@ from recveil.errors import TrainingError, UsageError
 from recveil.metrics import ranking
 from recveil.models.sampling import shuffled
 from recveil.progress import track
+from recveil.random import generator as draws_of
+from recveil.random import torch_generator
 
 __all__ = ["History", "Network", "Schedule", "all_users", "train"]
 
+_State = Mapping[str, torch.Tensor]
+
 
 class Network(Protocol):
-    """What the loop trains: a torch module that knows its batches, its loss and what it would release."""
+    """What the loop trains: a torch module that knows its batches, its loss and what it would release.
+
+    In a step the loss is asked for first, and then, of a penalty, the rows: what both need may be kept in between.
+    """
 
     n_users: int
 
@@ -62,15 +72,15 @@ class Schedule:
     """How long and how fast: the rate falls in a straight line to zero over `epochs`.
 
     Training ends early when the validation item was not ranked better for `patience` passes, and the best pass is kept.
-    `passes`, where given, ends it after so many. `penalty_users` is how many users an in-training defense sees in
-    each step.
+    `passes`, where given, ends it after so many. `penalty_users` is the most users that an in-training defense sees in
+    one step: enough for every user to come several times in a pass, and few beside what a step learns from.
     """
 
     epochs: int
     learning_rate: float
     patience: int = 5
     passes: int | None = None
-    penalty_users: int = 8192
+    penalty_users: int = 1024
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.patience < 1:
@@ -81,11 +91,15 @@ class Schedule:
 
 @dataclass
 class History:
-    """What happened, pass by pass (`valid`: of the passes that were judged); `best` is the pass kept, from 0."""
+    """What happened, pass by pass (`valid`: of the passes that were judged); `best` is the pass kept, from 0.
+
+    `stopped` says what broke, where training ended because something was no longer a number.
+    """
 
     loss: list[float] = field(default_factory=list)
     valid: list[float] = field(default_factory=list)
     best: int = 0
+    stopped: str | None = None
 
 
 def train(
@@ -99,6 +113,8 @@ def train(
 ) -> History:
     """Train the network in place; with validation items, the pass that ranks them best (NDCG@10) is what remains.
 
+    Where something stops being a number, the last good pass remains, and a warning is given.
+
     With a penalty, or without validation items, all passes run and the last one remains: choosing by ranking
     alone would pick a pass from before the defense took hold. Schedules of 200 passes or more are judged a hundred
     times or so, not after every pass: there the passes are short and the judging is not.
@@ -106,27 +122,34 @@ def train(
     judge = _Judge(split) if split is not None and len(split.valid) and penalty is None else None
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
     history = History()
-    kept: Mapping[str, Any] | None = None
+    best: _State | None = None
+    good: _State | None = None
+    # Users to show to a penalty are drawn apart: the model learns from the same batches with a penalty or without.
+    shown = torch_generator(draws_of(generator.initial_seed(), "penalty"), generator.device)
     passes = schedule.epochs if schedule.passes is None else schedule.passes
     between = max(1, schedule.epochs // 100)
     for epoch in track(range(passes), label, passes):
         _set_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
         network.train(True)
-        losses = _one_pass(network, optimizer, penalty, schedule.penalty_users, generator)
-        history.loss.append(_checked(losses, epoch, schedule.learning_rate))
+        blocks = None if penalty is None else shuffled(network.n_users, schedule.penalty_users, shown)
+        losses = _one_pass(network, optimizer, penalty, blocks, generator)
         network.train(False)
+        history.stopped = _fault(network, losses, epoch, schedule.learning_rate)
+        if history.stopped:
+            break
+        history.loss.append(float(losses.sum(1).mean()))
+        good = _state(network)
         if judge is None:
             history.best = epoch
             continue
         if (epoch + 1) % between and epoch + 1 < passes:
             continue
         history.valid.append(judge(network))
-        if kept is None or history.valid[-1] > max(history.valid[:-1]):
-            history.best, kept = epoch, copy.deepcopy(network.state_dict())
+        if best is None or history.valid[-1] > max(history.valid[:-1]):
+            history.best, best = epoch, good
         elif epoch - history.best >= schedule.patience:
             break
-    if kept is not None:
-        network.load_state_dict(kept)
+    _restore(network, history, best, good)
     return history
 
 
@@ -153,7 +176,7 @@ def _one_pass(
     network: Network,
     optimizer: torch.optim.Optimizer,
     penalty: Penalty | None,
-    penalty_users: int,
+    blocks: torch.Tensor | None,
     generator: torch.Generator,
 ) -> torch.Tensor:
     """One pass over the data; recommendation loss and penalty of each step, (steps, 2), still on the device."""
@@ -161,12 +184,11 @@ def _one_pass(
     if penalty is not None:
         with torch.no_grad():
             penalty.epoch(_table(network))
-        blocks = shuffled(network.n_users, penalty_users, generator)
     losses = torch.zeros(len(batches[0]), 2, device=batches[0].device)
     for step in range(len(losses)):
         loss = network.loss(*(part[step] for part in batches))
         losses[step, 0] = loss.detach()
-        if penalty is not None:
+        if penalty is not None and blocks is not None:
             extra = _penalty(network, penalty, blocks[step % len(blocks)])
             losses[step, 1] = extra.detach()
             loss = loss + extra
@@ -182,16 +204,36 @@ def _penalty(network: Network, penalty: Penalty, users: torch.Tensor) -> torch.T
     return penalty(users, network.user_rows(users), items)
 
 
-def _checked(losses: torch.Tensor, epoch: int, rate: float) -> float:
-    """The mean loss of the pass, if it is a number."""
-    mean = float(losses.sum(1).mean())
-    if math.isfinite(mean):
-        return mean
+def _state(network: Network) -> _State:
+    return {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
+def _restore(network: Network, history: History, best: _State | None, good: _State | None) -> None:
+    """Back to the best pass where passes were judged, and where training broke, else to the last good one."""
+    if history.stopped:
+        if good is None:
+            raise TrainingError(history.stopped)
+        if best is None:
+            best, history.best = good, len(history.loss) - 1
+        history.stopped += f" The model is the one after pass {history.best + 1}."
+        warnings.warn(history.stopped, RuntimeWarning, stacklevel=4)  # whoever called fit
+    if best is not None:
+        network.load_state_dict(best)
+
+
+def _fault(network: Network, losses: torch.Tensor, epoch: int, rate: float) -> str | None:
+    """What is no longer a number after this pass, and what to do about it."""
+    learned = torch.stack([torch.isfinite(weight).all() for weight in network.parameters()])
+    fine = torch.isfinite(losses)
+    if bool(fine.all() & learned.all()):
+        return None
     # One step later everything is broken, so the term to name is the one that broke first.
-    broken = ~torch.isfinite(losses.cpu())
-    step = int(broken.any(1).long().argmax())
-    name, cure = ("recommendation loss", ".") if broken[step, 0] else ("penalty", ", or a weaker defense.")
-    raise TrainingError(
+    broken = ~fine.cpu()
+    step = int(broken.any(1).long().argmax()) if broken.any() else len(broken) - 1
+    name, cure = "recommendation loss", "."
+    if not broken[step, 0]:
+        name, cure = "penalty" if broken[step, 1] else "gradient", ", or a weaker defense."
+    return (
         f"The {name} is no longer a number (pass {epoch + 1}, step {step + 1}): training cannot go on. "
         f"Use a smaller learning_rate ({rate:g} was given){cure}"
     )

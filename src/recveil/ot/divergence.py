@@ -66,7 +66,7 @@ def class_divergence(moments: Moments, eps: float) -> Fit:
     p, C_k = moments.weights, moments.covariance
     m = p @ moments.mean
     apart = moments.mean - m
-    C = torch.einsum("k,kij->ij", p, C_k) + (p[:, None] * apart).mT @ apart
+    C = (p @ C_k.flatten(1)).view_as(C_k[0]) + (p[:, None] * apart).mT @ apart
     every = torch.cat([C_k, C[None]])
     every.diagonal(dim1=-2, dim2=-1).add_(eps)
     factor = torch.linalg.cholesky(every)
@@ -78,11 +78,14 @@ def class_divergence(moments: Moments, eps: float) -> Fit:
 def gradient(x: torch.Tensor, classes: Classes, fit: Fit) -> torch.Tensor:
     """The derivative of the divergence by each row; zero for rows that belong to no class."""
     out = torch.zeros_like(x)
-    pull = torch.einsum("ki,kij->kj", fit.mean, fit.precision)
+    pull = (fit.mean[:, None] @ fit.precision)[:, 0]
     slope = (fit.precision[-1] - fit.precision[:-1]) / classes.n.sum()
     offset = (pull[:-1] - pull[-1]) / classes.n.sum()
     for rows, a, b in zip(classes.rows, slope, offset, strict=True):
-        out[rows] = (x[rows] @ a).add_(b)
+        if isinstance(rows, slice):  # into its place, without a table in between
+            torch.addmm(b, x[rows], a, out=out[rows])
+        else:
+            out[rows] = torch.addmm(b, x[rows], a)
     return out
 
 

@@ -37,23 +37,6 @@ class MakeDefense(Protocol):
         """A defense with these options."""
 
 
-class Watching:
-    """The penalty of no defense."""
-
-    def epoch(self, user_vectors: torch.Tensor) -> None:
-        """Look on."""
-
-    def __call__(
-        self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Nothing."""
-        return user_vectors.new_zeros(())
-
-    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
-        """The same table."""
-        return user_vectors
-
-
 def check_training_defense(make: MakeDefense, *, injects: bool = False) -> None:
     """Check all promises of a defense in training; `make(strength=0.0)` must give one that does nothing.
 
@@ -103,14 +86,14 @@ def _world() -> tuple[Split, tuple[Attribute, Attribute]]:
 
 @cache
 def _plain() -> FloatArray:
-    return _trained(Watching())
+    return _trained(None)
 
 
 def _penalty(defense: TrainingDefense, targets: Sequence[Attribute]) -> Penalty:
     return defense(targets, epochs=EPOCHS, rng=generator(0, "contract", "defense"))
 
 
-def _trained(penalty: Penalty) -> FloatArray:
+def _trained(penalty: Penalty | None) -> FloatArray:
     model = BPRMF(embedding_size=16, epochs=EPOCHS, learning_rate=0.02, device="cpu")
     return model.fit(_world()[0], penalty=penalty, rng=generator(0, "contract", "model")).user_vectors_
 
@@ -129,7 +112,6 @@ def _falls(plain: FloatArray, out: FloatArray, secret: Attribute, left: float) -
 
 
 def _does_nothing_at_zero(make: MakeDefense, secret: Attribute, plain: FloatArray) -> None:
-    # Against a penalty that only watches: the loop draws the users to show to a penalty, and shows them to both.
     out = _trained(_penalty(make(strength=0.0), [secret]))
     assert np.array_equal(out, plain), "Strength 0 must change nothing, and the model learned something else."
 

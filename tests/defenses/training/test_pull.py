@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -47,16 +49,20 @@ def test_it_is_the_sum_of_class_means_or_the_mean_of_users(weighting: str) -> No
     torch.testing.assert_close(loss_of(pull(weighting), list(range(8))), wanted)
 
 
-def test_in_a_batch_the_users_of_a_class_stand_for_it_and_count_once() -> None:
-    wanted = (way()[1] + way()[5]) / 2 + way()[4]
-    torch.testing.assert_close(loss_of(pull(), [1, 5, 4, 3]), wanted)
-    torch.testing.assert_close(loss_of(pull(), [4, 1, 1, 5, 1, 4]), wanted)
+def test_in_a_batch_each_user_stands_for_as_many_and_counts_once() -> None:
+    each = (way()[1] + way()[5]) / 5 + way()[4] / 2  # what they count when everybody is there
+    torch.testing.assert_close(loss_of(pull(), [1, 5, 4, 3]), 8 / 4 * each)
+    torch.testing.assert_close(loss_of(pull(), [4, 1, 1, 5, 1, 4]), 8 / 3 * each)
 
 
-def test_batches_cover_the_whole_on_average() -> None:
-    halves = [[0, 1, 2], [0, 5, 6], [0, 7, 1], [4, 2, 5], [4, 6, 7]]  # each user of a class as often as the others
-    mean = torch.stack([loss_of(pull(), users) for users in halves]).mean()
-    torch.testing.assert_close(mean, way()[CODES == 0].mean() + (3 * way()[0] + 2 * way()[4]) / 5)
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+@pytest.mark.parametrize("weighting", ["equal", "size"])
+def test_the_mean_over_all_batches_of_a_size_is_the_whole_even_where_a_class_is_often_absent(
+    size: int, weighting: str
+) -> None:
+    made = pull(weighting)
+    every = [loss_of(made, list(users)) for users in itertools.combinations(range(8), size)]
+    torch.testing.assert_close(torch.stack(every).mean(), loss_of(made, list(range(8))))
 
 
 def test_users_of_unknown_class_take_no_part() -> None:

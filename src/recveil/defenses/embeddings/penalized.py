@@ -17,11 +17,12 @@ from recveil import device as devices
 from recveil.core import UNKNOWN, Attribute, FloatArray, IntArray, TrainingDefense
 from recveil.defenses.embeddings.cells import check_table
 from recveil.defenses.training.adversarial import Adversarial
+from recveil.defenses.training.raid import RaidPaper
 from recveil.errors import DataError, TrainingError, UsageError, unknown_name
 from recveil.progress import track
 from recveil.random import torch_generator
 
-__all__ = ["AdversarialPoT", "Penalized"]
+__all__ = ["AdversarialPoT", "Penalized", "RaidPoT"]
 
 RETENTION = ("l2", "utility")
 
@@ -131,3 +132,10 @@ class AdversarialPoT(Penalized):
     """Adversarial discriminators against a table that is already trained."""
 
     defense: TrainingDefense = field(default_factory=Adversarial)
+
+
+@dataclass(frozen=True)
+class RaidPoT(Penalized):
+    """RAID's pull to the barycenter of the classes, on a table that is already trained."""
+
+    defense: TrainingDefense = field(default_factory=RaidPaper)

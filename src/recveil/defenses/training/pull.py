@@ -46,23 +46,23 @@ class Pull:
         self.spread = x.new_zeros(len(table)).index_copy(0, self.rows, places.spread)
 
     def __call__(self, users: torch.Tensor, vectors: torch.Tensor, once: torch.Tensor) -> torch.Tensor:
-        """The loss of a batch, in which the users of a class stand for the whole class.
+        """The loss of a batch, whose users stand for all: each counts n / B times, B being the users of the batch.
 
-        `once` is 1 / how often each user is in the batch.
+        So over batches of which every user is as likely a part as any other, the mean is the loss of the whole, for
+        small classes too, of whom many batches have nobody. `once` is 1 / how often each user is in the batch.
         """
-        code, aim = self.codes[users], self.aim[users]
+        aim = self.aim[users]
         if self.along:
             aim = aim + vectors.detach()
         way = (vectors - aim).square().sum(1) + self.spread[users]
-        present = torch.zeros_like(self.weights).index_add_(0, code, once)  # B_i, users of each class in the batch
-        weight = (self.weights / present.clamp(min=1))[code] * once
+        weight = self.weights[users] * once * (len(self.weights) / once.sum())
         return (weight * way).sum() / self.scale
 
     def _settle(self, device: torch.device) -> None:
         """Bring what is needed to where the vectors are."""
-        self.rows, self.codes = (torch.as_tensor(a, device=device) for a in (self.known, self.every))
-        own = self.codes[self.rows]
-        shares = torch.bincount(own).float() / len(own)
-        weights = torch.ones_like(shares) if self.weighting == "equal" else shares
-        self.weights = torch.cat([weights, weights.new_zeros(1)])
+        self.rows, codes = (torch.as_tensor(a, device=device) for a in (self.known, self.every))
+        own = codes[self.rows]
+        sizes = torch.bincount(own).float()
+        by_class = 1 / sizes if self.weighting == "equal" else torch.full_like(sizes, 1 / len(own))
+        self.weights = torch.cat([by_class, by_class.new_zeros(1)])[codes]  # what each user counts; nothing if unknown
         self.alignment = self.align(own)

@@ -8,7 +8,9 @@ where P_i are the users of class i, P* the barycenter of the classes, renewed ev
 class i with it, renewed in every pass. `s` is the median squared distance of two users, so that `eta` does not depend
 on the unit of the vectors (user vectors twice as long, item vectors half as long, and both gradients halve).
 
-Of a batch, the users of class i stand for all of them: their mean is taken, and a user who is there twice counts once.
+Of a batch, the B users stand for all n, and each counts n / B times (once, who is there twice). So a step sees the whole
+pull on average, as it sees the whole recommendation loss, and `eta` is what the one counts beside the other: it means
+the same whatever the number of users in a step and of steps in a pass.
 
 Departs, in `Raid`: fixed atoms pile the users up, cost much of the ranking and leave trees most of the leak, and a pull
 towards where a user *was* supposed to go holds the user back from learning. So the places come from continuous class
