@@ -49,7 +49,7 @@ GRID = {
     "leace": STRENGTHS,
     "gaussian": STRENGTHS,
     "attrcloak": STRENGTHS,
-    "sliced": [{"local": 0}, {"local": 5}, {"local": 10}, {"local": 20}, {"norm": "unit"}],
+    "sliced": [{"rounds": 20}, {"rounds": 40}, {"rounds": 60}, {"rounds": 90}, {"norm": "unit"}],
 }
 LOSS = -6.0
 """The most that a setting may cost on the validation items, in per cent of NDCG@10."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recveil.cli_membership import membership
+from recveil.cli_membership import EXAMPLES, membership
 from recveil.options import (
     Attributes,
     Baseline,
@@ -234,7 +234,7 @@ def train(
     say(f"Wrote {out}: {', '.join(sorted(p.name for p in out.iterdir()))}.", quiet=quiet or as_json)
 
 
-app.command()(membership)
+app.command(epilog=EXAMPLES)(membership)
 
 
 @app.command("list")

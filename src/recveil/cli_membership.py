@@ -42,9 +42,19 @@ from recveil.options import (
 from recveil.terminal import emit, guarded, progress_bars, say
 
 if TYPE_CHECKING:
-    from recveil.staging import Seen, World
+    from recveil.staging import Model, Seen, World
 
-__all__ = ["membership"]
+__all__ = ["EXAMPLES", "membership"]
+
+EXAMPLES = """On a model trained here: recveil membership --data ml-1m --model ncf --shadow-model lfm --report out.html
+
+On files: recveil membership --target-histories TH.csv --target-lists TL.csv --target-members TM.csv
+--shadow-histories SH.csv --shadow-lists SL.csv --shadow-members SM.csv --item-texts items.csv
+
+What the defense is worth: recveil membership --data demo --serving popular --defense popularity --pool 400
+
+For CI: recveil membership --data demo --fail-if "dlmia.auc.low > 0.55"
+"""
 
 
 @guarded
@@ -84,32 +94,19 @@ def membership(
     """Can an outsider who sees histories and lists tell whom a recommender was trained on?
 
     Simple rules run beside every attack; what no attack does better is called explained by the serving rule.
-
-    On a model trained here: recveil membership --data ml-1m --model ncf --shadow-model lfm --report out.html
-
-    On files: recveil membership --target-histories TH.csv --target-lists TL.csv --target-members TM.csv
-    --shadow-histories SH.csv --shadow-lists SL.csv --shadow-members SM.csv --item-texts items.csv
-
-    For CI: recveil membership --data demo --fail-if "dlmia.auc.low > 0.55"
     """
     from recveil.gates import Checks
     from recveil.staging import Items
     from recveil.watching import Outputs, Play, membership_audit
 
-    checks = Checks.of(fail_if or [], None)
-    files = [target_histories, target_lists, shadow_histories, shadow_lists, shadow_members]
+    checks, outputs = Checks.of(fail_if or [], None), Outputs(report, out, scores_out)
+    files = [target_histories, target_lists, shadow_histories, shadow_lists, shadow_members, target_members]
     if data is None:
-        if defense is not None:
-            raise UsageError("--defense needs a model trained here, for it changes what is served. Add --data.")
-        scene: World | Seen = _seen(files, target_members, k)
-    elif any((*files, target_members)):
-        raise UsageError("Give either --data or files of histories and lists, not both.")
+        scene: World | Seen = _seen(files, k, defense)
     else:
-        shadow = (model, options_of(option)) if shadow_model is None else (shadow_model, {})
-        models = [(model, options_of(option)), (shadow[0], {**shadow[1], **options_of(shadow_option)})]
-        scene = _world(data, models, (serving, seen, k), user_minimum, (defense, pool))
+        models = _models((model, option), (shadow_model, shadow_option))
+        scene = _world(data, models, (serving, seen, k), user_minimum, (defense, pool), files)
     play = Play(names(attacks), options_of(attack_option), inductive, margin, seed, device)
-    outputs = Outputs(report, out, scores_out)
     with progress_bars(quiet=quiet):
         document = membership_audit(scene, Items(item_vectors, item_texts), play, outputs=outputs, checks=checks)
     emit(document, as_json=as_json)
@@ -117,33 +114,48 @@ def membership(
     checks.judge(document)
 
 
+def _models(target: tuple[str, list[str] | None], shadow: tuple[str | None, list[str] | None]) -> list[Model]:
+    """Target and shadow; a shadow without a name is the target's model with its options."""
+    from recveil.staging import Model
+
+    of_target, of_shadow = options_of(target[1]), options_of(shadow[1])
+    if shadow[0] is None:
+        return [Model(target[0], of_target), Model(target[0], {**of_target, **of_shadow})]
+    return [Model(target[0], of_target), Model(shadow[0], of_shadow)]
+
+
 def _world(
     data: str,
-    models: list[tuple[str, Mapping[str, Any]]],
+    models: list[Model],
     served: tuple[str, str, int | None],
     user_minimum: int | None,
     defended: tuple[str | None, int],
+    files: list[Path | None],
 ) -> World:
     from recveil.catalog import lookup
     from recveil.defenses.lists.popularity import Popularity
     from recveil.shadowing import Policy
-    from recveil.staging import K, Model, World
+    from recveil.staging import K, World
 
-    target, shadow = (Model(*given) for given in models)
+    if any(files):
+        raise UsageError("Give either --data or files of histories and lists, not both.")
     method, pool = defended
     defense = None if method is None else lookup("list defense", method, {"popularity": Popularity})(pool)
     serving, seen, k = served
-    return World(data, target, shadow, Policy(serving, seen, k or K), user_minimum, defense)
+    return World(data, *models, Policy(serving, seen, k or K), user_minimum, defense)
 
 
-def _seen(files: list[Path | None], members: Path | None, k: int | None) -> Seen:
+def _seen(files: list[Path | None], k: int | None, defense: str | None) -> Seen:
     from recveil.staging import Seen
 
+    if defense is not None:
+        raise UsageError("--defense needs a model trained here, for it changes what is served. Add --data.")
+    *needed, truth = files
     wanted = ["target-histories", "target-lists", "shadow-histories", "shadow-lists", "shadow-members"]
-    missing = [f"--{name}" for name, path in zip(wanted, files, strict=True) if path is None]
+    missing = [f"--{name}" for name, path in zip(wanted, needed, strict=True) if path is None]
     if missing:
         raise UsageError(f"Give --data, or all files that an attack on files needs; missing: {', '.join(missing)}.")
-    return Seen(*(path for path in files if path is not None), target_members=members, k=k)
+    return Seen(*(path for path in needed if path is not None), target_members=truth, k=k)
 
 
 def _print(document: Mapping[str, Any], *, quiet: bool) -> None:
@@ -154,16 +166,20 @@ def _print(document: Mapping[str, Any], *, quiet: bool) -> None:
         say(f"{'':16} {'AUC':>5} {'95 % interval':16} {'TPR at 1 % FPR'}", quiet=False)
     for name, found in document["attacks"].items():
         area, rate = found["auc"], found["tpr_at_fpr"]["0.01"]
-        caught = "too few non-members" if rate is None else f"{rate['value']:.3f} [{rate['low']:.3f}, {rate['high']:.3f}]"
-        span = f"[{area['low']:.3f}, {area['high']:.3f}]"
+        caught = "too few non-members" if rate is None else f"{rate['value']:.3f} {_span(rate)}"
         flag = "  (rule)" if found["rule"] else f"  ({found['explained']})" if found["explained"] else ""
-        say(f"{name:16} {area['value']:.3f} {span:16} {caught}{'  (inverted)' * found['inverted']}{flag}", quiet=False)
+        turned = "  (inverted)" if found["inverted"] else ""
+        say(f"{name:16} {area['value']:.3f} {_span(area):16} {caught}{turned}{flag}", quiet=False)
     for when, part in (("before", document.get("before")), ("static", document.get("static"))):
         if part:
             say(f"{when:7} {part['verdict']['sentence']}", quiet=False)
     say(f"{'after   ' if document.get('before') else ''}{document['verdict']['sentence']}", quiet=False)
     lost = document.get("utility", {}).get("others_lost")
     if lost:
-        say(f"cost    Hit rate of non-members {lost['value']:+.3f} [{lost['low']:+.3f}, {lost['high']:+.3f}]", quiet=False)
+        say(f"cost    Hit rate of non-members {lost['value']:+.3f} {_span(lost, '+')}", quiet=False)
     for warning in document["warnings"]:
         typer.echo(f"recveil: {warning}", err=True)
+
+
+def _span(estimate: Mapping[str, Any], sign: str = "") -> str:
+    return f"[{estimate['low']:{sign}.3f}, {estimate['high']:{sign}.3f}]"

@@ -72,7 +72,7 @@ def _sentence(kind: str, attacks: dict[str, Found], best: str, margin: float) ->
         return f"Members can be told from others, {EXPLAINED}: {of_rule}{rest}"
     ahead = [name for name in mine if (gap := attacks[name].ahead) is not None and gap.low > 0]
     leader = max(ahead, key=lambda name: attacks[name].auc.value) if ahead else str(strongest)
-    what = "ahead of every rule" if ahead else "reliably wrong, which tells as much"
+    what = "ahead of every rule" if ahead else "which tells as much"
     return (
         f"An outsider can tell whom the model was trained on: '{leader}' reaches an AUC of "
         f"{_span(attacks[leader].auc)}, {what} ({of_rule})"
@@ -84,4 +84,4 @@ def _line(name: str, attacks: dict[str, Found]) -> str:
 
 
 def _span(e: Estimate) -> str:
-    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
+    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{', reliably wrong' if e.high < 0.5 else ''}"

@@ -129,7 +129,7 @@ class World:
             "user_minimum": user_minimum,
             "item_minimum": item_minimum,
         }
-        notes = [_said(parts.filtered)] if _took(parts.filtered) else []
+        notes = _said(parts.filtered)
         facts = {"filtered": asdict(parts.filtered), "utility": _utility(served[1])}
         game = _game(served[0], served[1], ids)
         if self.defense is None:
@@ -221,13 +221,14 @@ def _utility(served: Served) -> dict[str, Any]:
     return {who: e.to_dict() for who, e in utility(served).items()}
 
 
-def _took(lost: Filtered) -> bool:
-    return bool(lost.users_short or lost.items_rare or lost.items_absent or lost.users_emptied)
-
-
-def _said(lost: Filtered) -> str:
-    return (
-        f"Left out: {lost.users_short:,} users and {lost.items_rare:,} items with too few interactions, then "
-        f"{lost.items_absent:,} items without a vector, with {lost.interactions_absent:,} interactions and "
-        f"{lost.users_emptied:,} users. {lost.users:,} users and {lost.interactions:,} interactions remain."
-    )
+def _said(lost: Filtered) -> list[str]:
+    """What the filters took, where they took anything."""
+    short = {"users": lost.users_short, "items": lost.items_rare}
+    absent = {"items": lost.items_absent, "interactions": lost.interactions_absent, "users": lost.users_emptied}
+    said = [
+        f"{', '.join(f'{n:,} {what}' for what, n in counts.items() if n)} {why}"
+        for counts, why in ((short, "for too few interactions"), (absent, "for items without a vector"))
+        if any(counts.values())
+    ]
+    rest = f"{lost.users:,} users and {lost.interactions:,} interactions remain, a third of the users in each part."
+    return [f"Left out: {'; '.join(said)}. {rest}"] if said else []

@@ -49,7 +49,9 @@ class Play:
         for key, value in self.options.items():
             name, dot, option = key.partition(".")
             if not dot:
-                raise UsageError(f"Cannot read --attack-option {key}. Write attack.name=value, as in dlmia.pretrain=50.")
+                raise UsageError(
+                    f"Cannot read --attack-option {key}. Write attack.name=value, as in dlmia.pretrain=50."
+                )
             lookup("attack that was asked for", name, given)[option] = value
         return {name: self._make(name, options) for name, options in given.items()}
 

@@ -162,3 +162,44 @@ def make_utility(classes: dict[str, list[str]]) -> dict[str, Any]:
     }
     popularity = {"hr@10": _estimate(0.07, 0.01, 2000), "ndcg@10": _estimate(0.034, 0.005, 2000)}
     return part(0.056, 2000) | {"popularity": popularity, "per_class": per_class}
+
+
+def make_found(auc: float, *, rule: bool = False) -> dict[str, Any]:
+    """What one membership attack, or rule, found."""
+    rate = {**_estimate(0.1), "fpr": 0.01, "realized_fpr": _estimate(0.0095)}
+    return {
+        "auc": _estimate(auc),
+        "tpr_at_fpr": {"0.001": None, "0.01": rate},
+        "balanced_accuracy": _estimate(auc - 0.1),
+        "threshold": 0.0,
+        "rule": rule,
+        "inverted": False,
+        "ahead_of_rules": None if rule else _estimate(0.1),
+        "explained": "",
+    }
+
+
+@pytest.fixture
+def membership_document() -> dict[str, Any]:
+    """A membership audit of one attack and two rules."""
+    attacks = {
+        "overlap": make_found(0.5, rule=True),
+        "popular-list": make_found(0.6, rule=True),
+        "dlmia": make_found(0.7),
+    }
+    return {
+        "schema": 1,
+        "recveil": "0.1.0",
+        "command": "membership",
+        "argv": ["recveil", "membership", "--data", "demo"],
+        "input": {"name": "demo", "model": "ncf", "shadow_model": "lfm", "item_vectors": "given"}
+        | {"serving": {"nonmembers": "fold-in", "seen": "excluded", "k": 100}},
+        "protocol": {"attacks": ["dlmia"], "kind": "transductive", "margin": 0.05, "seed": 0},
+        "n": 800,
+        "members": 400,
+        "attacks": attacks,
+        "roc": {name: [[0.0025, 0.01], [0.1, 0.3], [1.0, 1.0]] for name in attacks},
+        "verdict": {"kind": "leak", "best": "dlmia", "sentence": "An outsider can tell."},
+        "utility": {"members": _estimate(0.3), "others": _estimate(0.2)},
+        "warnings": ["Left out: 5 users for too few interactions."],
+    }

@@ -107,3 +107,22 @@ def test_a_hostile_name_runs_nothing(chromium, tmp_path, audit_document):
     page.close()
     assert title.endswith("recveil")
     assert scripts == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_membership_page_opens_with_its_curve_drawn(chromium, tmp_path, membership_document, scheme):
+    write_report(membership_document, tmp_path / "report.html")
+    page = chromium.new_page(viewport={"width": 420, "height": 900}, color_scheme=scheme)
+    troubles = []
+    page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
+    page.goto((tmp_path / "report.html").as_uri(), wait_until="load")
+    [chart] = page.eval_on_selector_all("figure.chart", MEASURE)
+    overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    page.close()
+    assert troubles == []
+    assert chart["drawn"] >= 3
+    assert chart["outside"] == 0
+    assert chart["color"] == ink
+    assert overflow <= 0

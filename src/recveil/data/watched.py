@@ -85,8 +85,8 @@ def read_members(path: Path, users: pa.Array) -> NDArray[np.bool_]:
     if not (yes | no).all():
         row = int(np.flatnonzero(~(yes | no))[0])
         raise DataError(
-            f"{int((~(yes | no)).sum())} rows of {path} do not say whether the user is a member: that of '{given[row]}' "
-            f"has '{table.column(told)[row]}'. Write 1 or 0, true or false."
+            f"{int((~(yes | no)).sum())} rows of {path} do not say whether the user is a member: that of "
+            f"'{given[row]}' has '{table.column(told)[row]}'. Write 1 or 0, true or false."
         )
     return np.asarray(yes, dtype=np.bool_)[place]
 

@@ -35,6 +35,7 @@ def draw(figure: Figure) -> str:
     """The figure as one `<svg>` element, fit to be put into a page."""
     altair, vl_convert = _libraries()
     kinds = {"dots": _dots, "heat": _heat, "curve": _curve, "steps": _steps, "maps": _maps, "frontier": _frontier}
+    kinds["roc"] = _roc
     chart = kinds[figure["kind"]](altair, figure)
     svg = vl_convert.vegalite_to_svg(_styled(altair, chart).to_dict(), allowed_base_urls=[])
     return _embeddable(svg, figure["title"])
@@ -229,6 +230,35 @@ def _frontier(altair: Any, figure: Figure) -> Any:
     points = shared.mark_point(filled=True, size=60, opacity=1)
     ring = shared.transform_filter("datum.knee").mark_point(size=260, strokeWidth=2, filled=False)
     return altair.layer(line, points, ring).properties(width=2 * WIDTH - 160, height=300)
+
+
+def _roc(altair: Any, figure: Figure) -> Any:
+    """The share of members found over the share of others accused, both on a logarithmic scale; dashed is chance."""
+    rows = figure["rows"]
+    attacks = _unique(rows, "attack")
+    colors = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in range(len(attacks))]
+    dashes = [CLASS_DASHES[i // len(CLASS_COLORS) % len(CLASS_DASHES)] for i in range(len(attacks))]
+    key = altair.Legend(title=None, orient="right", symbolType="stroke", labelColor=INK, symbolStrokeWidth=3)
+    axis = {"format": "~g", "values": [0.001, 0.01, 0.1, 1], "titlePadding": 8}
+    scales = {
+        name: altair.Scale(
+            type="log", domain=[min([0.1, *(row[name] for row in rows if row[name] > 0)]), 1], nice=False
+        )
+        for name in ("fpr", "tpr")
+    }
+    x = altair.X("fpr:Q", scale=scales["fpr"], axis=altair.Axis(title="Non-members accused", **axis))
+    y = altair.Y("tpr:Q", scale=scales["tpr"], axis=altair.Axis(title="Members found", **axis))
+    lines = altair.Chart(altair.Data(values=[row for row in rows if row["tpr"] > 0])).mark_line(strokeWidth=2)
+    lines = lines.encode(
+        x=x,
+        y=y,
+        color=altair.Color("attack:N", scale=altair.Scale(domain=attacks, range=colors), legend=key),
+        strokeDash=altair.StrokeDash("attack:N", scale=altair.Scale(domain=attacks, range=dashes), legend=None),
+    )
+    corner = max(scale.domain[0] for scale in scales.values())
+    ends = [{"fpr": corner, "tpr": corner}, {"fpr": 1, "tpr": 1}]
+    chance = altair.Chart(altair.Data(values=ends)).mark_line(color=INK, strokeWidth=1.5, strokeDash=DASHES[0])
+    return altair.layer(chance.encode(x=x, y=y), lines).properties(width=2 * WIDTH - 420, height=340)
 
 
 def _panels(altair: Any, panel: Any, figure: Figure, **columns: Any) -> Any:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from recveil.atomic import writing
 from recveil.report.charts import CLASS_COLORS, COLORS, draw
+from recveil.report.membership import told
 from recveil.report.summary import summarize
 
 __all__ = ["render", "write_report"]
@@ -18,9 +19,10 @@ __all__ = ["render", "write_report"]
 
 def render(document: Mapping[str, Any]) -> str:
     """The page for a result document, the one that `--json` prints."""
-    summary = summarize(document)
+    summarized, template = (summarize, "report") if document.get("command") != "membership" else (told, "membership")
+    summary = summarized(document)
     # `draw` escapes what comes from the document, so its SVG goes into the page as it is.
-    page = _environment().get_template("report.html.j2")
+    page = _environment().get_template(f"{template}.html.j2")
     return page.render(summary, colors=COLORS, class_colors=CLASS_COLORS, draw=lambda figure: Markup(draw(figure)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,24 @@ def test_what_is_no_map_is_refused(tmp_path: Path) -> None:
         method.transform(x[:, :3], codes)
     with pytest.raises(DataError, match="1 attributes; codes for 2"):
         method.transform(x, np.stack([codes, codes], axis=1))
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"strength": 1.0, "norm": 0.0, "d": 5, "stages": ["AffineMap"]},
+        {"strength": 1.0, "norm": 0.0, "d": 5, "stages": ["Pickled"]},
+        {"stages": []},
+        ["a list"],
+    ],
+)
+def test_a_map_with_parts_missing_is_refused(about: object, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    metadata = {"format": "recveil map 1", "about": json.dumps(about)}
+    save_file({"0.keys": torch.zeros(1, 1, dtype=torch.int64)}, tmp_path / "map", metadata=metadata)
+    with pytest.raises(DataError, match="are missing"):
+        Gaussian.load(tmp_path / "map")
 
 
 def test_one_class_is_a_map_that_does_nothing(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ same users it turns cross-validated attackers below chance, as `gaussian` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +24,10 @@ import torch
 from recveil import device as devices
 from recveil.core import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of, check_table
+from recveil.defenses.embeddings.maps import AffineMap, FittedMap, Keeps, Stage, blend
 from recveil.ot.moments import Moments
 
-__all__ = ["Leace", "LeaceMap", "fit_map"]
+__all__ = ["Leace", "fit_map"]
 
 TOLERANCE = 1e-6
 """Correlations with a class under this count as none."""
@@ -35,28 +36,13 @@ FLOOR = 1e-10
 """Directions with less than this share of the largest variance count as constant."""
 
 
-@dataclass(frozen=True, eq=False)
-class LeaceMap:
-    """x -> x - (x - m) P: one map for all users, whether their class is known or not."""
-
-    m: torch.Tensor  # (d,)
-    P: torch.Tensor  # (d, d) projection on what is taken away
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """The users where the map carries them, in float64."""
-        wide = x.double()
-        return wide - (wide - self.m) @ self.P
-
-
-def fit_map(everyone: Moments, attributes: Sequence[Moments]) -> LeaceMap:
+def fit_map(everyone: Moments, attributes: Sequence[Moments]) -> AffineMap:
     """The map from statistics alone: the moments of all users as one class, and those of each attribute's classes.
 
-    Directions in which the users hardly vary are set to the mean: too small to be whitened, they would still speak to
-    an attacker who standardizes.
+    It has one entry, that of users whose class is unknown: here that is everybody. Directions in which the users hardly
+    vary are set to the mean: too small to be whitened, they would still speak to an attacker who standardizes.
     """
     m, C = everyone.mean[0], everyone.covariance[0]
-    if not attributes:
-        return LeaceMap(m, torch.zeros_like(C))
     values, vectors = torch.linalg.eigh(C)
     varied = values > FLOOR * values[-1].clamp(min=1e-300)
     scale, basis = values[varied].sqrt(), vectors[:, varied]  # W = basis / scale, up to a rotation
@@ -67,37 +53,33 @@ def fit_map(everyone: Moments, attributes: Sequence[Moments]) -> LeaceMap:
     U = directions[correlations > TOLERANCE].T  # (r, at most sum of K_j - 1)
     erased = (basis / scale) @ U @ U.T @ (basis * scale).T
     constant = vectors[:, ~varied]
-    return LeaceMap(m, erased + constant @ constant.T)
+    kept = torch.eye(len(C), dtype=C.dtype, device=C.device) - erased - constant @ constant.T
+    return AffineMap(m[None], kept[None], m)
 
 
-@dataclass(frozen=True)
-class Leace:
+@dataclass
+class Leace(Keeps):
     """Erase what a line can read of the attributes, with least displacement; needs no label when applied.
 
     `strength` walks straight from nothing (0) to all of it (1). Several attributes are erased together. Users whose
-    attribute is unknown go through the same map as all others; where nobody's is known, nothing is changed.
+    attribute is unknown go through the same map as all others, and so do those who come later, with `y` or without;
+    where nobody's is known, nothing is changed.
     """
 
     strength: float = 1.0
     device: str | None = None
 
-    def __call__(
-        self,
-        x: FloatArray,
-        codes: IntArray,
-        *,
-        rng: np.random.Generator,
-        utility: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    ) -> FloatArray:
-        """The cloaked table; `rng` and `utility` are not used."""
+    def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
+        """The cloaked table and the map that made it; `rng` is not used."""
         check_table(x, codes, self.strength)
         start = torch.tensor(x, dtype=torch.float64, device=devices.resolve(self.device))
-        moved = self.fit(start, codes)(start)
-        return ((1 - self.strength) * start + self.strength * moved).to(torch.float32).cpu().numpy()
-
-    def fit(self, x: torch.Tensor, codes: IntArray) -> LeaceMap:
-        """The map of full strength, to be kept for users who come later."""
-        everyone = Moments.of(x, torch.zeros(len(x), dtype=torch.int64, device=x.device), 1)
-        cells = [cells_of(column, minimum=1)[0] for column in codes.reshape(len(x), -1).T]
-        told = [c for c in cells if c.n_classes > 1]
-        return fit_map(everyone, [Moments.of(x, torch.as_tensor(c.codes, device=x.device), c.n_classes) for c in told])
+        columns = codes.reshape(len(x), -1)
+        told = [c for c in (cells_of(column, minimum=1)[0] for column in columns.T) if c.n_classes > 1]
+        if not told:
+            return blend(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
+        nobody = torch.full((len(x),), -1, device=start.device)
+        classes = [Moments.of(start, torch.as_tensor(c.codes, device=start.device), c.n_classes) for c in told]
+        erasing = fit_map(Moments.of(start, nobody + 1, 1), classes)
+        stage: Stage = (np.empty((0, columns.shape[1]), dtype=np.int64), erasing)  # no cell: all users are of none
+        fitted = FittedMap([stage], self.strength, 0.0, x.shape[1])
+        return blend(start, erasing(start, nobody), self.strength), fitted

@@ -77,6 +77,8 @@ class SlicedMap:
 Stage = tuple[IntArray, AffineMap | SlicedMap]
 """The keys of the cells, and what carries them."""
 
+KINDS: dict[str, Any] = {"AffineMap": AffineMap, "SlicedMap": SlicedMap}
+
 
 @dataclass(frozen=True, eq=False)
 class FittedMap:
@@ -116,12 +118,14 @@ class FittedMap:
         """The map in a file that `save` wrote."""
         about, arrays = _read(Path(path))
         stages: list[Stage] = []
-        for n, kind in enumerate(about["stages"]):
-            parts = {k.partition(".")[2]: v for k, v in arrays.items() if k.partition(".")[0] == str(n)}
-            keys = parts.pop("keys")
-            make: Any = AffineMap if kind == "AffineMap" else SlicedMap
-            stages.append((keys, make(**{k: torch.from_numpy(v) for k, v in parts.items()})))
-        return cls(stages, float(about["strength"]), float(about["norm"]), int(about["d"]))
+        try:
+            for n, kind in enumerate(about["stages"]):
+                parts = {k.partition(".")[2]: v for k, v in arrays.items() if k.partition(".")[0] == str(n)}
+                keys, make = parts.pop("keys"), KINDS[kind]
+                stages.append((keys, make(**{k: torch.from_numpy(v) for k, v in parts.items()})))
+            return cls(stages, float(about["strength"]), float(about["norm"]), int(about["d"]))
+        except (KeyError, TypeError, ValueError):
+            raise DataError(f"Parts of the map in {path} are missing. Fit and save the map again.") from None
 
 
 @dataclass
@@ -214,4 +218,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise DataError(f"{path} cannot be read as a saved map ({error}). Fit and save the map again.") from error
     if header.get("format") != FORMAT:
         raise DataError(f"{path} is not a saved map ('{FORMAT}'). Name a file that `save` of a defense wrote.")
-    return json.loads(header["about"]), arrays
+    try:
+        about = dict(json.loads(header["about"]))
+    except (KeyError, TypeError, ValueError):
+        about = {}  # whatever is asked of it is missing
+    return about, arrays

@@ -8,7 +8,6 @@
    attackers fall below chance, and a leak upside down is still a leak. So each class gets a reference of its own, n_k
    rows drawn from all users, and is carried to it: moments first, then a few rounds. Classes are then samples of one
    distribution, as far as these axes tell.
-4. What axes do not tell but neighbors do: a few steps towards the same reference in random features of a kernel.
 
 Departs: the prototype drew along each axis independently; one reference is the same sample along all of them.
 Limit: needs every user's attribute when applied; a user with an unknown one only goes through the pooled Gaussian map.
@@ -28,7 +27,6 @@ from recveil.defenses.embeddings.gaussian import fit_stages
 from recveil.defenses.embeddings.maps import FittedMap, Keeps, SlicedMap, blend, unit
 from recveil.errors import UsageError
 from recveil.ot import gaussian
-from recveil.ot.features import match_features, typical_distance
 from recveil.ot.moments import Moments
 from recveil.ot.sliced import align_axes, fit_shifts, match_axes, random_rotation
 from recveil.random import torch_generator
@@ -47,14 +45,13 @@ class Sliced(Keeps):
     """Every class a sample of one distribution, as far as random axes can tell.
 
     `rounds` is the number of exact rounds, `drawn` that of the rounds towards the drawn reference (0: none is drawn,
-    and attackers fall below chance), `local` that of the kernel steps after them; `strength` walks straight from
-    nothing (0) to all of it (1). With `norm="unit"` all vectors are first given the same length: free where the score
-    is a dot product without bias, whose ranking does not change, and wrong for every other model.
+    and attackers fall below chance); `strength` walks straight from nothing (0) to all of it (1). With `norm="unit"`
+    all vectors are first given the same length: free where the score is a dot product without bias, whose ranking does
+    not change, and wrong for every other model.
     """
 
     rounds: int = 60
     drawn: int = 5
-    local: int = 10
     strength: float = 1.0
     norm: str = "keep"
     device: str | None = None
@@ -62,9 +59,8 @@ class Sliced(Keeps):
     def __post_init__(self) -> None:
         if self.norm not in ("keep", "unit"):
             raise UsageError(f"norm must be 'keep' or 'unit' (dot products without bias only); got '{self.norm}'.")
-        for name in ("rounds", "drawn", "local"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} must not be negative; got {getattr(self, name)}.")
+        if self.rounds < 0 or self.drawn < 0:
+            raise UsageError(f"rounds and drawn must not be negative; got {self.rounds} and {self.drawn}.")
 
     def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The cloaked table, and the exact maps for users who come later."""
@@ -79,7 +75,7 @@ class Sliced(Keeps):
             moved, rounds = _exact(moved, cells, -(-self.rounds // len(passes)), draws)
             stages.append((cells.keys, rounds))
         for cells in dict.fromkeys(passes if self.drawn else []):
-            moved = _draw(moved, cells, self.drawn, self.local, draws)
+            moved = _draw(moved, cells, self.drawn, draws)
         return blend(start, moved, self.strength), FittedMap(stages, self.strength, norm, x.shape[1])
 
 
@@ -137,7 +133,7 @@ def _some(rows: torch.Tensor, draws: torch.Generator) -> torch.Tensor:
     return rows[torch.randperm(len(rows), generator=draws, device=rows.device)[:LARGE]]
 
 
-def _draw(x: torch.Tensor, cells: Cells, rounds: int, local: int, draws: torch.Generator) -> torch.Tensor:
+def _draw(x: torch.Tensor, cells: Cells, rounds: int, draws: torch.Generator) -> torch.Tensor:
     """Carry each class to a reference: as many rows as it has, drawn with replacement from all users."""
     codes = torch.as_tensor(cells.codes, device=x.device)
     known = (codes >= 0).nonzero()[:, 0]
@@ -151,32 +147,7 @@ def _draw(x: torch.Tensor, cells: Cells, rounds: int, local: int, draws: torch.G
         for rows in small:
             z = (x[rows] - frames.m) @ to
             x[rows] += (match_axes(z, (aim[rows] - frames.m) @ to) - z) @ fro
-    aim = x[known[torch.randint(len(known), (len(known),), generator=draws, device=x.device)]]
-    for rows in small:
-        x[rows] = _near(x[rows], aim[: len(rows)], frames, local, draws)
-        aim = aim[len(rows) :]
     return x
-
-
-def _near(x: torch.Tensor, aim: torch.Tensor, frames: _Frames, steps: int, draws: torch.Generator) -> torch.Tensor:
-    """Steps towards a reference in what neighbors see: distances where every column has the same variance.
-
-    Mean and covariance stay: they were drawn before, and drawing them again would leave less chance in them than
-    there is between samples.
-    """
-    to, fro = frames(0)
-    start, goal = (((t - frames.m) @ to).float() for t in (x, aim))
-    scale = typical_distance(goal, draws)
-    if not (steps and scale > 0 and len(x) > x.shape[1]):
-        return x
-    z = start
-    for _ in range(steps):
-        z = match_features(z, goal, scale, draws)
-    moved = x + (z - start).double() @ fro
-    whole = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-    before, after = (Moments.of(t, whole, 1) for t in (x, moved))
-    A = gaussian.transport(after.covariance, before.covariance)[0]
-    return (moved - after.mean[0]) @ A + before.mean[0]
 
 
 def _to_moments(
