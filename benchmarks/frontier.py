@@ -61,14 +61,16 @@ def measure(given: argparse.Namespace) -> None:
 
 INTRODUCTION = """# The privacy-utility frontier
 
-Written by `python benchmarks/frontier.py --show ...` from rows that `python benchmarks/frontier.py --log ...` measured
-({machines}; {seeds} seeds of model, defense and folds).
+Measured by `RECVEIL_DATA=... python benchmarks/frontier.py --log frontier.jsonl` ({machines}; {seeds} seeds of model,
+defense and folds, fewer where the last column says so), written by
+`python benchmarks/frontier.py --show frontier.jsonl`.
 
-ML-1M, BPR-MF (d = 32), gender. Attackers: {attackers}; five folds on the 80 % of the users on whom nothing was chosen,
-each attacker learned anew on the released table. The advantage is two-sided, of the headline attacker, with its 95 %
-interval (corrected resampled t over the folds of all seeds). NDCG@10 on the test item, whole catalog ranked: change in
-per cent, paired by user, mean over seeds first. Every method has its defaults, `strength` is the straight walk from the
-table as it is to the full defense; with a search for each method: [post_training.md](post_training.md).
+ML-1M, BPR-MF (d = 32), gender. Attackers: {attackers}.
+Five folds on the 80 % of the users on whom nothing was chosen, each attacker learned anew on the released table. The
+advantage is two-sided, of the headline attacker, with its 95 % interval (corrected resampled t over the folds of all
+seeds). NDCG@10 on the test item, whole catalog ranked: change in per cent, paired by user, mean over seeds first. Every
+method has its defaults, `strength` is the straight walk from the table as it is to the full defense; with a search for
+each method: [post_training.md](post_training.md).
 
 ![{title}](frontier.svg)
 
@@ -91,7 +93,7 @@ def show(given: argparse.Namespace) -> None:
     texts = {"machines": ", ".join(machines), "seeds": len(seeds), "attackers": ", ".join(ATTACKERS)}
     print(INTRODUCTION.format(**texts, title=drawn["title"], caption=drawn["caption"]))
     Path(given.figure).write_text(standing_alone(draw(drawn)), encoding="utf-8")
-    columns = ["method", "strength", *ATTACKERS, "advantage", "NDCG@10 change, %", "displacement", "seconds"]
+    columns = ["method", "strength", *ATTACKERS, "advantage", "NDCG@10 change, %", "displacement", "seconds", "seeds"]
     print(f"| {' | '.join(columns)} |\n{'| --- ' * len(columns)}|")
     for i, mine in enumerate(groups.values()):
         print(line(mine, start, marked=i == best))
@@ -99,8 +101,8 @@ def show(given: argparse.Namespace) -> None:
 
 
 FOUND = (
-    "A change within its interval is no loss: NDCG@10 of 6,040 single items resolves some 4 %. Seconds are those of "
-    "the full defense."
+    "Where the interval of a change includes 0, no loss is shown: the test items of 6,040 users resolve some 4 %. "
+    "Seconds are those of the full defense."
 )
 
 
@@ -124,6 +126,7 @@ def line(mine: list[dict], start: list[dict], *, marked: bool) -> str:
         "" if none else f"{c.value:+.1f} [{c.low:+.1f}, {c.high:+.1f}]",
         f"{np.mean([r['displacement'] for r in mine]):.3f}",
         "" if none else f"{np.mean([r['seconds'] for r in mine]):.2f}",
+        str(len({r["seed"] for r in mine})),
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -1,9 +1,14 @@
-"""How long one DL-MIA setting takes: 2,000 shadow and 2,000 target users, d = 100, the paper's passes, as Markdown.
+"""Membership inference: shadow x target grids, ablation, generators, the defense; and the time of one DL-MIA setting.
 
-    python benchmarks/membership.py [--device cuda] [--threads 1] [--users 2000] [--dims 100] [--encoders dual beta-vae]
+    RECVEIL_DATA=... python benchmarks/membership.py --part heat --data ml-1m --kind general --log rows.jsonl
+    RECVEIL_DATA=... python benchmarks/membership.py --part ablation --seeds 0 1 2 3 4 --log rows.jsonl
+    python benchmarks/membership.py --show rows.jsonl > docs/results/membership.md
+    python benchmarks/membership.py --part speed [--device cuda] [--threads 1]
 
-Wall is what a user waits, CPU what the process computed: on a machine that others use as well the two differ. A short
-training goes first, so that no row pays for starting up the device.
+One row for each data set, kind, seed, policy, shadow, target and game. Users are split in three by the seed; each model
+is trained once for each side and serves by every policy. Rows that are in the log already are not made again, and with
+`--cache DIR` neither are lists. `--limit` ends the run before the first row that would begin after so many seconds.
+`--epochs bert4rec=10` overrides the settings of `recveil.models.settings`, which `recveil membership` uses as well.
 """
 
 import os
@@ -11,36 +16,282 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import argparse
+import itertools
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
+import rows as rows_of
 import torch
 
+from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA, ENCODERS
+from recveil.attacks.membership.texts import item_vectors
+from recveil.catalog import MODELS
 from recveil.core import Shadow, Watched
+from recveil.data.members import Parts, three_way
+from recveil.data.watched import read_texts
+from recveil.defenses.lists.popularity import Popularity
+from recveil.membership import attack, game_of
+from recveil.models.lfm import LFM
+from recveil.models.settings import SETTINGS
 from recveil.random import generator
+from recveil.shadowing import SERVING, Policy, Served, defend, factor_items, serve, utility, utility_lost
+from recveil.training import load_data
 
+KINDS = {"general": ("itemknn", "lfm", "ncf"), "sequential": ("gru4rec", "caser", "bert4rec")}
+MINIMUMS = {"general": (20, 1), "sequential": (5, 5)}
+POOL = {"general": 1000, "sequential": 800}
 ITEMS, HISTORY, LISTED = 3_000, 100, 100
 
 
-def world(users: int, vectors: np.ndarray, rng: np.random.Generator) -> Shadow:
+class Once:
+    """A model that is trained at its first fit and then stays as it is."""
+
+    def __init__(self, model: object) -> None:
+        self.model, self.trained = model, False
+
+    def fit(self, split: object, *, rng: np.random.Generator) -> "Once":
+        """The same data every time, so the same model."""
+        if not self.trained:
+            self.model.fit(split, rng=rng)
+            self.trained = True
+        return self
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.model, name)
+
+
+class Blank:
+    """Stands in for a model whose lists are known."""
+
+    def fit(self, split: object, *, rng: np.random.Generator) -> "Blank":
+        """Learn nothing but the size of the catalog."""
+        self.items = split.train.n_items
+        return self
+
+    def score(self, users: np.ndarray) -> np.ndarray:
+        """All alike."""
+        return np.zeros((len(users), self.items))
+
+
+@dataclass
+class Stage:
+    """The users of a data set dealt by one seed, and what was served to them."""
+
+    data: str
+    kind: str
+    seed: int
+    given: argparse.Namespace
+    parts: Parts = field(init=False)
+    vectors: np.ndarray = field(init=False)
+    models: dict = field(default_factory=dict)
+    lists: dict = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        users, items = MINIMUMS[self.kind]
+        users = self.given.user_minimum or users
+        rng = generator(self.seed, "parts")
+        data = load_data(self.data, seed=self.seed)
+        self.parts = three_way(data, user_minimum=users, item_minimum=items, rng=rng)
+        start = time.perf_counter()
+        model = LFM(device=self.given.device)
+        self.vectors = factor_items(self.parts.item_part, model, rng=generator(self.seed, "items"))
+        said = f"{self.data} {self.kind} seed {self.seed}: {self.parts.filtered}"
+        print(f"{said}; item vectors {time.perf_counter() - start:.0f} s", flush=True)
+
+    def served(self, model: str, side: str, policy: str) -> Served:
+        """What this model serves on this side: from memory, from the cache, or trained now."""
+        key = (model, side, policy)
+        if key not in self.lists:
+            self.lists[key] = self._serve(*key)
+        return self.lists[key]
+
+    def _serve(self, model: str, side: str, policy: str) -> Served:
+        world, rule = getattr(self.parts, side), Policy(policy, k=self.given.k)
+        name = f"{self.data}-{self.kind}-{self.seed}-{model}-{side}-{policy}-{self.given.k}.npy"
+        kept = self.given.cache and Path(self.given.cache) / name
+        if kept and kept.exists():
+            stand_in = serve(
+                world, Blank(), replace(rule, nonmembers="popular"), self.vectors, rng=generator(0, "none")
+            )
+            return replace(stand_in, watched=replace(stand_in.watched, lists=np.load(kept)), policy=rule)
+        start, cpu = time.perf_counter(), time.process_time()
+        trained = self.models.setdefault((model, side), Once(self._made(model)))
+        found = serve(world, trained, rule, self.vectors, rng=generator(self.seed, side, model))
+        wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+        print(f"{name}: wall {wall:.0f} s, CPU {cpu:.0f} s; load {os.getloadavg()[0]:.1f}", flush=True)
+        if kept:
+            np.save(kept, found.watched.lists)
+        return found
+
+    def _made(self, model: str) -> object:
+        options = {**SETTINGS.get(self.data, {}).get(model, {}), "device": self.given.device}
+        chosen = dict(pair.split("=") for pair in self.given.epochs)
+        return MODELS[model](**options | ({"epochs": int(chosen[model])} if model in chosen else {}))
+
+
+def played(stage: Stage, shadow: Served, target: Served, attacks: dict) -> dict:
+    """What one game came to, with the worth of the lists."""
+    start = time.perf_counter()
+    found = attack(game_of(shadow, target), attacks, seed=stage.seed)
+    told = {
+        name: {key: value for key, value in one.items() if key not in ("threshold", "inverted")}
+        for name, one in found.to_dict()["attacks"].items()
+    }
+    worth = {who: e.to_dict() for who, e in utility(target).items()}
+    seconds = round(time.perf_counter() - start, 1)
+    return {"n": len(found.users), "attacks": told, "utility": worth, "notes": found.notes, "seconds": seconds}
+
+
+def heat(stage: Stage) -> Iterator[tuple[dict, object]]:
+    """Every shadow against every target, by both policies."""
+    models = stage.given.models or KINDS[stage.kind]
+    attacks = {"biased": Biased(device=stage.given.device), "dlmia": DLMIA(device=stage.given.device)}
+    for policy, target, shadow in itertools.product(stage.given.policies, models, models):
+        yield (
+            {"policy": policy, "shadow": shadow, "target": target},
+            lambda s=shadow, t=target, p=policy: played(stage, *pair(stage, s, t, p), attacks),
+        )
+
+
+def ablation(stage: Stage) -> Iterator[tuple[dict, object]]:
+    """DL-MIA, and what is left of it without each part."""
+    full = DLMIA(device=stage.given.device)
+    attacks = {"biased": Biased(device=stage.given.device), "dlmia": full, "no-reweight": replace(full, reweight=False)}
+    attacks |= {name: replace(full, encoder=name) for name in ENCODERS if name != "dual"}
+    for policy, (shadow, target) in itertools.product(stage.given.policies, pairs(stage)):
+        yield (
+            {"policy": policy, "shadow": shadow, "target": target},
+            lambda s=shadow, t=target, p=policy: played(stage, *pair(stage, s, t, p), attacks),
+        )
+
+
+def generators(stage: Stage) -> Iterator[tuple[dict, object]]:
+    """Item vectors by matrix factorization, and from hashed titles."""
+    where = stage.given.texts or Path(os.environ["RECVEIL_DATA"]) / stage.data / "items.parquet"
+    titles = item_vectors(read_texts(Path(where), stage.parts.item_part.item_ids))
+    attacks = {"biased": Biased(device=stage.given.device), "dlmia": DLMIA(device=stage.given.device)}
+
+    def look(shadow: str, target: str, policy: str, vectors: np.ndarray) -> dict:
+        seen = [
+            replace(s, watched=replace(s.watched, item_vectors=vectors)) for s in pair(stage, shadow, target, policy)
+        ]
+        return played(stage, *seen, attacks)
+
+    kinds = {"factors": stage.vectors, "hashed titles": titles}
+    for policy, (shadow, target), name in itertools.product(stage.given.policies, pairs(stage), kinds):
+        yield (
+            {"policy": policy, "shadow": shadow, "target": target, "vectors": name},
+            lambda s=shadow, t=target, p=policy, v=kinds[name]: look(s, t, p, v),
+        )
+
+
+def defense(stage: Stage) -> Iterator[tuple[dict, object]]:
+    """Undefended; defended against an attacker who does not know of it; and against one who does."""
+    attacks = {"biased": Biased(device=stage.given.device), "dlmia": DLMIA(device=stage.given.device)}
+    method = Popularity(stage.given.pool or POOL[stage.kind])
+
+    def play(shadow: str, target: str, policy: str, game: str) -> dict:
+        known, seen = pair(stage, shadow, target, policy)
+        hidden = seen if game == "undefended" else defend(seen, method, rng=generator(stage.seed, "defense", "target"))
+        if game == "adaptive":
+            known = defend(known, method, rng=generator(stage.seed, "defense", "shadow"))
+        return {**played(stage, known, hidden, attacks), "others_lost": utility_lost(seen, hidden).to_dict()}
+
+    games = ("undefended", "static", "adaptive")
+    for policy, (shadow, target), game in itertools.product(stage.given.policies, pairs(stage), games):
+        yield (
+            {"policy": policy, "shadow": shadow, "target": target, "game": game},
+            lambda s=shadow, t=target, p=policy, g=game: play(s, t, p, g),
+        )
+
+
+def pairs(stage: Stage) -> list[list[str]]:
+    """Shadow and target of each setting that was asked for."""
+    return [text.split(":") for text in stage.given.pairs or ["{1}:{2}".format(*KINDS[stage.kind])]]
+
+
+def pair(stage: Stage, shadow: str, target: str, policy: str) -> tuple[Served, Served]:
+    """Both platforms."""
+    return stage.served(shadow, "shadow", policy), stage.served(target, "target", policy)
+
+
+PARTS = {"heat": heat, "ablation": ablation, "generators": generators, "defense": defense}
+
+
+def measure(given: argparse.Namespace) -> None:
+    """All rows of one part that the log does not hold yet."""
+    start = time.perf_counter()
+    for seed in given.seeds:
+        done = [] if not Path(given.log).exists() else rows_of.read([given.log])
+        world = {"part": given.part, "data": given.data, "kind": given.kind, "seed": seed}
+        stage = Stage(given.data, given.kind, seed, given)
+        for key, play in PARTS[given.part](stage):
+            if any(all(row.get(name) == value for name, value in {**world, **key}.items()) for row in done):
+                continue
+            if time.perf_counter() - start > given.limit:
+                print("out of time: run again to go on", flush=True)
+                return
+            row = {**world, **key, **play()}
+            rows_of.write(given.log, row)
+            best = {name: round(one["auc"]["value"], 3) for name, one in row["attacks"].items()}
+            print(key, best, f"{row['seconds']} s", flush=True)
+
+
+def speed(given: argparse.Namespace) -> None:
+    """One DL-MIA setting with each encoder: wall is what a user waits, CPU what the process computed.
+
+    A short training goes first, so that no row pays for starting up the device.
+    """
+    rng = generator(0, "worlds")
+    vectors = rng.standard_normal((ITEMS, given.dims)).astype(np.float32)
+    known, target = made_up(given.users, vectors, rng), made_up(given.users, vectors, rng).watched
+    attacks = {name: DLMIA(encoder=name, device=given.device) for name in given.encoders}
+    seconds(replace(next(iter(attacks.values())), pretrain=2, alternate=2), known, target)
+    where = f"{given.device}, {given.threads} thread(s); load of the machine {os.getloadavg()[0]:.1f}"
+    print(f"{given.users:,} + {given.users:,} users, d = {given.dims}, {where} on {os.cpu_count()} cores\n")
+    print("| encoder | wall s | CPU s |\n| --- | --- | --- |")
+    for name, one in attacks.items():
+        wall, cpu = seconds(one, known, target)
+        print(f"| {name} | {wall:.1f} | {cpu:.1f} |", flush=True)
+
+
+def made_up(users: int, vectors: np.ndarray, rng: np.random.Generator) -> Shadow:
     """Users who touch and are served random items; half of them are members."""
     histories = rng.integers(ITEMS, size=(users, HISTORY))
     lists = rng.integers(ITEMS, size=(users, LISTED))
     return Shadow(Watched(list(histories), lists, vectors), np.arange(users) % 2 == 0)
 
 
-def seconds(attack: DLMIA, known: Shadow, target: Watched) -> tuple[float, float]:
+def seconds(one: DLMIA, known: Shadow, target: Watched) -> tuple[float, float]:
     """Wall and CPU seconds of fitting and scoring; scores come to the CPU, so the device is done by then."""
     wall, cpu = time.perf_counter(), time.process_time()
-    attack.fit([known], reference=target, rng=generator(0, "attack")).score(target)
+    one.fit([known], reference=target, rng=generator(0, "attack")).score(target)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def main() -> None:
-    """One row for each encoder."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure a part, time DL-MIA, or show what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=[*PARTS, "speed"], default="speed")
+    parser.add_argument("--show", nargs="+", metavar="LOG")
+    parser.add_argument("--data", default="ml-1m")
+    parser.add_argument("--kind", choices=KINDS, default="general")
+    parser.add_argument("--models", nargs="+", choices=MODELS)
+    parser.add_argument("--pairs", nargs="+", metavar="SHADOW:TARGET")
+    parser.add_argument("--policies", nargs="+", choices=SERVING, default=list(SERVING))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--epochs", nargs="+", default=[], metavar="MODEL=N")
+    parser.add_argument("--k", type=int, default=100)
+    parser.add_argument("--pool", type=int)
+    parser.add_argument("--user-minimum", type=int)
+    parser.add_argument("--texts", help="item_id, title; items.parquet of the data set if not given")
+    parser.add_argument("--log", default="membership.jsonl")
+    parser.add_argument("--cache", help="folder for lists")
+    parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--users", type=int, default=2_000)
@@ -48,17 +299,14 @@ def main() -> None:
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=ENCODERS)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    rng = generator(0, "worlds")
-    vectors = rng.standard_normal((ITEMS, given.dims)).astype(np.float32)
-    known, target = world(given.users, vectors, rng), world(given.users, vectors, rng).watched
-    attacks = {name: DLMIA(encoder=name, device=given.device) for name in given.encoders}
-    seconds(replace(next(iter(attacks.values())), pretrain=2, alternate=2), known, target)
-    where = f"{given.device}, {given.threads} thread(s); load of the machine {os.getloadavg()[0]:.1f}"
-    print(f"{given.users:,} + {given.users:,} users, d = {given.dims}, {where} on {os.cpu_count()} cores\n")
-    print("| encoder | wall s | CPU s |\n| --- | --- | --- |")
-    for name, attack in attacks.items():
-        wall, cpu = seconds(attack, known, target)
-        print(f"| {name} | {wall:.1f} | {cpu:.1f} |", flush=True)
+    if given.show:
+        import membership_tables
+
+        print(membership_tables.page(rows_of.read(given.show)))
+        return
+    if given.cache:
+        Path(given.cache).mkdir(exist_ok=True)
+    (speed if given.part == "speed" else measure)(given)
 
 
 if __name__ == "__main__":

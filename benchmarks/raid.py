@@ -4,9 +4,10 @@
 
 pot: 6,040 users, 512 atoms, d = 32, two classes. POT has no penalized barycenter, so its exact solver (`ot.emd2`, CPU)
 serves the usual descent on the weights (Cuturi and Doucet 2014, Algorithm 1) until that comes within 1e-3 of our
-objective, or for --patience seconds; both objectives are then computed exactly. Couplings are against
-`ot.bregman.sinkhorn_log`, on the same device. growth: the same at 6,040, 25,000 and 100,000 users. passes: through the
-models' own `fit`, plain and defended in turn: the mean of four passes, in Phase II one of them with a new barycenter.
+objective (which it is told: it has no gap to stop by), or for --patience seconds; both are then computed exactly.
+Couplings are against `ot.bregman.sinkhorn_log`, on the same device. growth: the same at 6,040, 25,000 and 100,000
+users. passes: through the models' own `fit`, plain and defended in turn: the mean of four passes, in Phase II one of
+them with a new barycenter.
 """
 
 import os
@@ -36,6 +37,9 @@ from recveil.progress import reporting
 from recveil.random import generator
 
 ATOMS, D, TAU, EPSILON = 512, 32, 0.1, 0.05
+STEP = 0.5
+"""First step of POT's descent: of 0.1, 0.3, 0.5, 0.8, falling or constant, what needs the fewest steps (4; 0.1: 59)."""
+
 PASSES = 5
 """One of Phase I, not counted; then Phase II: one with a new barycenter and three without."""
 
@@ -65,15 +69,18 @@ class World:
         return [squared_distances(self.x[self.codes == k], self.atoms) for k in range(2)]
 
 
-def timed(work: Callable[[], object]) -> tuple[object, float]:
-    """What it gives, and seconds."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    start = time.perf_counter()
+def timed(work: Callable[[], Any]) -> tuple[Any, np.ndarray]:
+    """What it gives, and seconds: of the CPU and on the wall."""
+    start = now()
     result = work()
+    return result, now() - start
+
+
+def now() -> np.ndarray:
+    """CPU seconds of this process and seconds on the wall, once the device has done what was asked of it."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return result, time.perf_counter() - start
+    return np.array([time.process_time(), time.perf_counter()])
 
 
 def exact(world: World, a: np.ndarray) -> tuple[float, np.ndarray]:
@@ -86,20 +93,20 @@ def exact(world: World, a: np.ndarray) -> tuple[float, np.ndarray]:
     return value, slope
 
 
-def descend(world: World, aim: float, patience: float) -> tuple[float, float, int]:
+def descend(world: World, aim: float, patience: float) -> tuple[float, np.ndarray, int]:
     """POT's exact solver inside mirror descent on the weights: the objective, seconds and steps to come to `aim`."""
-    a, start, best, step = np.full(ATOMS, 1 / ATOMS), time.perf_counter(), np.inf, 0
-    while time.perf_counter() - start < patience:
+    a, start, best, step = np.full(ATOMS, 1 / ATOMS), now(), np.inf, 0
+    while (now() - start)[0] < patience:
         step += 1
         value, duals = exact(world, a)
         best = min(best, value)
         if best <= aim + 1e-3 * abs(aim):
             break
         slope = duals + TAU * world.unit * np.log(np.maximum(a, 1e-300))
-        logits = np.log(np.maximum(a, 1e-300)) - (slope - slope.mean()) / (world.unit * step**0.5)
+        logits = np.log(np.maximum(a, 1e-300)) - STEP * (slope - slope.mean()) / (TAU * world.unit * step**0.5)
         a = np.exp(logits - logits.max())
         a /= a.sum()
-    return best, time.perf_counter() - start, step
+    return best, now() - start, step
 
 
 def their_couplings(world: World, weights: torch.Tensor) -> list[torch.Tensor]:
@@ -117,42 +124,45 @@ def their_couplings(world: World, weights: torch.Tensor) -> list[torch.Tensor]:
 
 def against_pot(device: str, patience: float) -> None:
     """Objective and seconds of both."""
-    world = World(6040, device)
+    world, clock = World(6040, device), 0 if device == "cpu" else 1
+    unit = world.unit
     world.couplings(world.barycenter().weights)  # warm
-    ours, seconds = timed(world.barycenter)
-    assert isinstance(ours, Barycenter)
+    print("\n| | objective / s | gap / s | CPU s | wall s | ratio |\n| --- | --- | --- | --- | --- | --- |")
+
+    def row(name: str, value: float, gap: str, took: np.ndarray, ratio: str = "") -> None:
+        print(f"| {name} | {value / unit:.5f} | {gap} | {took[0]:.2f} | {took[1]:.2f} | {ratio} |", flush=True)
+
+    ours, took = timed(world.barycenter)
     weights = ours.weights.double().cpu().numpy()
     value, _ = exact(world, weights / weights.sum())
-    theirs, their_seconds, steps = descend(world, value, patience)
-    unit = world.unit
-    print("\n| | objective / s | gap / s | seconds | ratio |\n| --- | --- | --- | --- | --- |")
-    print(f"| barycenter, ours | {value / unit:.5f} | {ours.gap / unit:.5f} | {seconds:.2f} | |")
-    print(f"| POT, {steps} steps | {theirs / unit:.5f} | | {their_seconds:.2f} | {their_seconds / seconds:.1f} |")
-    plan, seconds = timed(lambda: world.couplings(ours.weights))
-    found, their_seconds = timed(lambda: their_couplings(world, ours.weights))
-    assert isinstance(plan, Plan)
-    assert isinstance(found, list)
-    T, n = plan.couplings(), torch.bincount(world.codes)
+    row("barycenter, ours", value, f"{ours.gap / unit:.5f}", took)
+    theirs, their_took, steps = descend(world, value, patience)
+    row(f"POT, {steps} steps", theirs, "", their_took, f"{their_took[clock] / took[clock]:.1f}")
+    plan, took = timed(lambda: world.couplings(ours.weights))
+    T, codes = plan.couplings(), world.codes
+    mine = [float((T[codes == k] * plan.cost[codes == k]).sum()) for k in range(2)]
+    row("couplings, ours", np.dot(world.lam, mine), "", took)
+    found, their_took = timed(lambda: their_couplings(world, ours.weights))
     cost = [float((t * c).sum()) for t, c in zip(found, world.costs(), strict=True)]
-    mine = [float((T[world.codes == k] * plan.cost[world.codes == k]).sum()) for k in range(len(n))]
-    print(f"| couplings, ours | {np.dot(world.lam, mine) / unit:.5f} | | {seconds:.2f} | |")
-    print(f"| POT's | {np.dot(world.lam, cost) / unit:.5f} | | {their_seconds:.2f} | {their_seconds / seconds:.1f} |")
+    row("POT's", np.dot(world.lam, cost), "", their_took, f"{their_took[clock] / took[clock]:.1f}")
 
 
 def growth(device: str) -> None:
     """Seconds and memory by the number of users, and the exponent."""
-    sizes, seconds = (6040, 25_000, 100_000), []
-    print("\n| users | barycenter s | couplings s | gap / s | peak MiB |\n| --- | --- | --- | --- | --- |")
+    sizes, seconds, clock = (6040, 25_000, 100_000), [], 0 if device == "cpu" else 1
+    World(1000, device).barycenter()  # warm
+    print(f"\n{'CPU' if clock == 0 else 'wall'} seconds")
+    print("| users | barycenter | couplings | gap / s | peak MiB |\n| --- | --- | --- | --- | --- |")
     for n in sizes:
         world = World(n, device)
         found, first = timed(world.barycenter)
-        assert isinstance(found, Barycenter)
         _, second = timed(lambda world=world, found=found: world.couplings(found.weights))
-        seconds.append(first + second)
+        seconds.append((first + second)[clock])
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         if device != "cpu":
             peak = torch.cuda.max_memory_allocated() / 2**20
-        print(f"| {n:,} | {first:.2f} | {second:.2f} | {found.gap / world.unit:.5f} | {peak:,.0f} |", flush=True)
+        gap = found.gap / world.unit
+        print(f"| {n:,} | {first[clock]:.2f} | {second[clock]:.2f} | {gap:.5f} | {peak:,.0f} |", flush=True)
     exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
     print(f"\nseconds grow as n^{exponent:.2f}")
 
@@ -161,18 +171,13 @@ class Stopwatch:
     """Notes when passes begin: CPU seconds of this process and seconds on the wall."""
 
     def __init__(self) -> None:
-        self.starts: list[tuple[float, float]] = []
+        self.starts: list[np.ndarray] = []
 
     def __call__(self, items: Iterable[Any], label: str, total: int | None) -> Iterator[Any]:
         for item in items:
-            self._note()
+            self.starts.append(now())
             yield item
-        self._note()
-
-    def _note(self) -> None:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        self.starts.append((time.process_time(), time.perf_counter()))
+        self.starts.append(now())
 
 
 def pass_seconds(name: str, split: Split, data: str, method: Raid | None, device: str) -> np.ndarray:
@@ -183,7 +188,7 @@ def pass_seconds(name: str, split: Split, data: str, method: Raid | None, device
     watch = Stopwatch()
     with reporting(watch):
         model.fit(split, penalty=penalty, rng=generator(0, "t"))
-    return np.diff(np.array(watch.starts)[1 : PASSES + 1], axis=0).mean(0)
+    return np.diff(watch.starts[1 : PASSES + 1], axis=0).mean(0)
 
 
 def passes(device: str, data: str, names: list[str], rounds: int) -> None:
@@ -212,7 +217,7 @@ def main() -> None:
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--models", nargs="+", default=["bprmf", "dmf", "ncf", "lightgcn"])
     parser.add_argument("--rounds", type=int, default=2, help="how often each pass is timed")
-    parser.add_argument("--patience", type=float, default=120.0, help="seconds that POT's descent may take")
+    parser.add_argument("--patience", type=float, default=120.0, help="CPU seconds that POT's descent may take")
     given = parser.parse_args()
     if "pot" in given.part:
         against_pot(given.device, given.patience)

@@ -24,7 +24,7 @@ LAYERS = [
     {"experiments", "report", "adapters", "scale"},
     {
         *("cli", "terminal", "inputs", "options", "workflow", "cloaking", "serving", "frontier", "training"),
-        *("gates", "baseline", "demo", "doctor", "testing", "cli_membership", "staging", "watching"),
+        *("gates", "baseline", "demo", "doctor", "testing", "cli_membership", "staging", "watching", "remarks"),
     },
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

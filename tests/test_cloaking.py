@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from recveil.cloaking import Defense, cloak_files
+from recveil.core import Dataset
 from recveil.errors import UsageError
 from recveil.inputs import Files
 from recveil.report.html import render
-from recveil.training import Plan, train_run
+from recveil.training import Plan, load_data, train_run
 from recveil.workflow import Protocol
 
 RULES = Protocol(folds=3, seeds=1, device="cpu")
@@ -24,7 +26,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_run_is_cloaked_measured_and_its_lists_are_audited(run: Path, tmp_path: Path) -> None:
+def test_a_run_is_cloaked_measured_and_its_lists_are_audited(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def counting(name: str, **options: Any) -> Dataset:
+        loaded.append(name)
+        return load_data(name, **options)
+
+    monkeypatch.setattr("recveil.serving.load_data", counting)
     files = Files(None, None, run=run)
     told = cloak_files(files, ["gender"], Defense("gaussian"), RULES, out=tmp_path / "c.parquet", audited=True)
     utility = told["utility"]
@@ -35,6 +46,8 @@ def test_a_run_is_cloaked_measured_and_its_lists_are_audited(run: Path, tmp_path
     advantages = [told["lists"][when]["gender"]["headline"]["advantage"]["value"] for when in ("before", "after")]
     assert advantages[0] != advantages[1]  # the lists were made anew from the cloaked vectors
     assert told["seconds"] >= 0
+    assert sum(group["n"] for group in told["targets"]["gender"]["activity"]) > 0
+    assert loaded == ["demo"]  # once, for the activity and for serving
     page = render(told)
     assert "What the lists give away" in page
     assert "What the recommendations are worth" in page

@@ -14,10 +14,12 @@ import torch
 from recveil.data.files import Vectors, read_embeddings
 from recveil.data.released import write_vectors
 from recveil.errors import DataError, UsageError
+from recveil.inputs import Files
 from recveil.metrics.ranking import ndcg
 from recveil.serving import Serving, serve_files, serve_run
 from recveil.testing.worlds import checkerboard
 from recveil.training import Plan, train_run
+from recveil.workflow import activity_of
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,16 @@ def test_files_are_served_by_products_and_hold_the_newest_item_out(tmp_path: Pat
     )
     with pytest.raises(DataError, match="User vectors have 3 numbers and item vectors 4"):
         serve_files(vectors, tmp_path / "wide.parquet", history, seed=0)
+
+
+def test_activity_counts_every_interaction_in_the_order_of_the_table(run: Path) -> None:
+    vectors = vectors_of(run)
+    order = np.random.default_rng(0).permutation(len(vectors.x))
+    turned = replace(vectors, x=vectors.x[order], ids=vectors.ids.take(pa.array(order)))
+    counted = serve_run(run, turned).activity(len(order))
+    assert np.array_equal(counted, activity_of(Files(None, None, run=run), turned))
+    assert np.array_equal(counted, serve_run(run, vectors).activity(len(order))[order])
+    assert len(np.unique(counted)) > 1
 
 
 def test_a_network_has_no_loss_of_vectors_alone(run: Path) -> None:

@@ -114,19 +114,19 @@ def membership(
     checks.judge(document)
 
 
-def _models(target: tuple[str, list[str] | None], shadow: tuple[str | None, list[str] | None]) -> list[Model]:
+def _models(target: tuple[str, list[str] | None], shadow: tuple[str | None, list[str] | None]) -> tuple[Model, Model]:
     """Target and shadow; a shadow without a name is the target's model with its options."""
     from recveil.staging import Model
 
     of_target, of_shadow = options_of(target[1]), options_of(shadow[1])
     if shadow[0] is None:
-        return [Model(target[0], of_target), Model(target[0], {**of_target, **of_shadow})]
-    return [Model(target[0], of_target), Model(shadow[0], of_shadow)]
+        return Model(target[0], of_target), Model(target[0], {**of_target, **of_shadow})
+    return Model(target[0], of_target), Model(shadow[0], of_shadow)
 
 
 def _world(
     data: str,
-    models: list[Model],
+    models: tuple[Model, Model],
     served: tuple[str, str, int | None],
     user_minimum: int | None,
     defended: tuple[str | None, int],
@@ -151,11 +151,12 @@ def _seen(files: list[Path | None], k: int | None, defense: str | None) -> Seen:
     if defense is not None:
         raise UsageError("--defense needs a model trained here, for it changes what is served. Add --data.")
     *needed, truth = files
-    wanted = ["target-histories", "target-lists", "shadow-histories", "shadow-lists", "shadow-members"]
-    missing = [f"--{name}" for name, path in zip(wanted, needed, strict=True) if path is None]
+    wanted = ["target_histories", "target_lists", "shadow_histories", "shadow_lists", "shadow_members"]
+    given = {name: path for name, path in zip(wanted, needed, strict=True) if path is not None}
+    missing = [f"--{name.replace('_', '-')}" for name in wanted if name not in given]
     if missing:
         raise UsageError(f"Give --data, or all files that an attack on files needs; missing: {', '.join(missing)}.")
-    return Seen(*(path for path in needed if path is not None), target_members=truth, k=k)
+    return Seen(**given, target_members=truth, k=k)
 
 
 def _print(document: Mapping[str, Any], *, quiet: bool) -> None:

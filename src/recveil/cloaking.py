@@ -10,13 +10,14 @@ from typing import Any
 from recveil.attacks.attribute.views import look
 from recveil.catalog import EMBEDDING_DEFENSES, PANELS, lookup, make
 from recveil.clock import Clock
-from recveil.core import Attribute, FloatArray
-from recveil.data.files import Vectors, check_output, require_classes, write_embeddings
+from recveil.core import Attribute, FloatArray, IntArray
+from recveil.data.files import Vectors, check_output, write_embeddings
 from recveil.errors import RecveilError, UsageError
 from recveil.frontier import frontier
 from recveil.inputs import Files
 from recveil.protect import codes_of, displacement
 from recveil.random import generator
+from recveil.remarks import notes_on, small_classes_as_one
 from recveil.report.document import audits, details, header, merged, utility
 from recveil.serving import Serving, serve_files, serve_run
 from recveil.workflow import Protocol, activity_of, check_outputs, described, notes_of, with_the_past, write_results
@@ -56,8 +57,7 @@ def cloak_files(
     method = make("defense", defense.method, EMBEDDING_DEFENSES, strength=defense.strength, device=rules.device)
     vectors, targets = files.read(names)
     check_output(out, vectors)
-    for target in targets:
-        require_classes(target)
+    targets, rest = small_classes_as_one(targets)
     serving, missing = _serving(files, vectors, rules.seed)
     clock = Clock()
     with clock.step("cloak"):
@@ -66,12 +66,18 @@ def cloak_files(
         **header("cloak", sys.argv),
         "input": described(files, vectors),
         "seconds": clock.seconds["cloak"],
-        "defense": _defended(defense, targets, vectors.x, x),
+        "defense": {
+            "name": defense.method,
+            "strength": defense.strength,
+            "targets": [t.name for t in targets],
+            "displacement": {"relative": displacement(vectors.x, x)},
+            "notes": [*rest, *notes_on(vectors.x, targets, defense.method)],
+        },
         "timings": clock.seconds,
         "warnings": [],
     }
     if report is not None or audited:
-        document |= _judged(files, vectors, x, targets, rules, clock)
+        document |= _judged(vectors.x, x, targets, rules, clock, _activity(files, vectors, serving))
         if serving is not None:
             with clock.step("measure the recommendations"):
                 document |= _served(serving, vectors.x, x, targets, rules)
@@ -85,18 +91,17 @@ def cloak_files(
 
 
 def _judged(
-    files: Files, vectors: Vectors, x: FloatArray, targets: list[Attribute], rules: Protocol, clock: Clock
+    x: FloatArray, moved: FloatArray, targets: list[Attribute], rules: Protocol, clock: Clock, whom: IntArray | None
 ) -> dict[str, Any]:
     """The audits before and after, of who holds both tables, and where and whom it leaks."""
     with clock.step("audit before"):
-        before = rules.run(vectors.x, targets)
+        before = rules.run(x, targets)
     with clock.step("audit after"):
-        after = rules.run(x, targets)
+        after = rules.run(moved, targets)
     with clock.step("audit of both tables"):
-        past = with_the_past(vectors.x, x, targets, rules)
+        past = with_the_past(x, moved, targets, rules)
     with clock.step("look where it leaks"):
-        tables, found = [vectors.x, x], [before, after]
-        whom = activity_of(files, vectors)
+        tables, found = [x, moved], [before, after]
         earlier, later = details(tables, targets, found, rules.rules, seed=rules.seed, activity=whom)
     return {
         "protocol": rules.to_dict(),
@@ -134,6 +139,12 @@ def _serving(files: Files, vectors: Vectors, seed: int) -> tuple[Serving | None,
     return None, []
 
 
+def _activity(files: Files, vectors: Vectors, serving: Serving | None) -> IntArray | None:
+    """How many interactions each user has; what was read to serve the vectors is not read again."""
+    other = files.run is not None and files.interactions is not None
+    return activity_of(files, vectors) if serving is None or other else serving.activity(len(vectors.x))
+
+
 def _served(
     serving: Serving, before: FloatArray, after: FloatArray, targets: list[Attribute], rules: Protocol
 ) -> dict[str, Any]:
@@ -145,15 +156,3 @@ def _served(
         lists = look(serving.release(x, LIST), "lists", rng=generator(rules.seed, "view"))
         shown[when] = audits(replace(rules, permutations=0).run(lists, targets))
     return {"utility": {**worth, "note": serving.note}, "lists": shown}
-
-
-def _defended(defense: Defense, targets: list[Attribute], before: FloatArray, after: FloatArray) -> dict[str, Any]:
-    unknown = {t.name: int((~t.known).sum()) for t in targets}
-    notes = [f"{n:,} users with unknown {name} went through the label-free map." for name, n in unknown.items() if n]
-    return {
-        "name": defense.method,
-        "strength": defense.strength,
-        "targets": [t.name for t in targets],
-        "displacement": {"relative": displacement(before, after)},
-        "notes": notes,
-    }

@@ -27,6 +27,7 @@ LARGE = 20_000
 SQUARE = ("d2d",)
 """Methods that cost the square of the users; left out above `LARGE` users."""
 
+MADE_FOR_TRAINING = ("adversarial-pot", "raid-pot")
 NEEDS_LOSS = ("attrcloak-dd",)
 
 
@@ -75,6 +76,8 @@ def knee(points: Sequence[tuple[float, float]]) -> int:
 
 
 def _impossible(name: str, x: FloatArray, serving: Serving | None) -> str:
+    if name in MADE_FOR_TRAINING:
+        return "it is made for training, and here to compare with that"
     if name in NEEDS_LOSS and (serving is None or serving.items is None):
         return "it needs item vectors and interactions"
     if name in SQUARE and len(x) > LARGE:

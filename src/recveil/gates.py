@@ -128,7 +128,7 @@ def _measured(document: Mapping[str, Any]) -> tuple[dict[str, Mapping[str, Any]]
     if document.get("command") != "membership":
         targets = document["targets"]
         return {n: t["headline"] for n, t in targets.items()}, {n: t["verdict"] for n, t in targets.items()}
-    measured = {
+    measured: dict[str, Mapping[str, Any]] = {
         name: {**found, **{f"tpr_at_fpr.{fpr}": rate for fpr, rate in found["tpr_at_fpr"].items()}}
         for name, found in document["attacks"].items()
     }

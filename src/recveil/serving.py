@@ -50,6 +50,11 @@ class Serving:
         lists[self.rows] = top_k(self._served(x), np.arange(len(self.rows)), k, self._seen())
         return Release(x, self.items, lists, None)
 
+    def activity(self, n: int) -> IntArray:
+        """How many interactions each of the n users of the table has."""
+        users = np.concatenate([part.user for part in (self.split.train, self.split.valid, self.split.test)])
+        return np.bincount(self.rows[users], minlength=n).astype(np.int64)
+
     def loss(self, *, device: str | None, rng: np.random.Generator) -> Callable[[torch.Tensor], torch.Tensor]:
         """The BPR loss of a table on the training pairs, items frozen."""
         if self.items is None:

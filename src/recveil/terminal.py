@@ -129,6 +129,6 @@ def print_summary(document: dict[str, Any], *, quiet: bool) -> None:
         base = document["utility"]["before"]["ndcg@10"]["value"]
         span = f"[{change['low']:+.4f}, {change['high']:+.4f}]"
         say(f"cost    NDCG@10 {base:.4f} {change['value']:+.4f} {span}", quiet=quiet)
-    for warning in document.get("warnings", []):
+    for note in [*document.get("defense", {}).get("notes", []), *document.get("warnings", [])]:
         if not quiet:
-            sys.stderr.write(f"recveil: {warning}\n")
+            sys.stderr.write(f"recveil: {note}\n")

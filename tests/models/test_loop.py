@@ -205,6 +205,26 @@ def test_users_shown_to_a_penalty_differ_from_pass_to_pass_and_are_the_same_for_
     assert len(torch.unique(shown(0), dim=0)) == 4
 
 
+def test_a_penalty_sees_few_users_beside_what_a_step_learns_from() -> None:
+    class Wide(Toy):
+        def __init__(self, batch: int) -> None:
+            super().__init__()
+            self.n_users, self.batch, self.x = 5000, batch, torch.nn.Parameter(torch.zeros(5000, 1))
+
+        def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+            return (torch.ones(1, self.batch),)
+
+    def seen(batch: int, most: int) -> int:
+        watcher = Watcher()
+        train(Wide(batch), None, Schedule(1, 0.1, penalty_users=most), penalty=watcher, generator=seeded())
+        return len(watcher.users[0])
+
+    assert seen(8, 1024) == 32
+    assert 45 < seen(200, 1024) <= 50
+    assert seen(8192, 100) == 100
+    assert seen(8192, 1024) == 200  # small data are cut into 25 blocks
+
+
 def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
     watcher = Watcher()
     watcher.wants_items = True

@@ -177,10 +177,11 @@ class _Towers(torch.nn.Module):
         if self.training == by_user.requires_grad:
             self.kept = summed
         if self.training and by_user.requires_grad:
-            by_user.register_hook(self._forget)  # when the gradient is here, the step is over
+            by_user.register_hook(self._forget)  # type: ignore[no-untyped-call]
         return summed
 
     def _forget(self, _: torch.Tensor) -> None:
+        # The gradient has come back: the step is over, and what was worked out for it is out of date.
         self.kept = None
 
     def user_rows(self, users: torch.Tensor) -> torch.Tensor:

@@ -215,10 +215,11 @@ class _Graph(torch.nn.Module):
         if self.training == means[0].requires_grad:
             self.kept = means
         if self.training and means[0].requires_grad:
-            means[0].register_hook(self._forget)  # when the gradient is here, the step is over
+            means[0].register_hook(self._forget)  # type: ignore[no-untyped-call]
         return means
 
     def _forget(self, _: torch.Tensor) -> None:
+        # The gradient has come back: the step is over, and what was worked out for it is out of date.
         self.kept = None
 
     def item_layers(self) -> list[torch.Tensor]:

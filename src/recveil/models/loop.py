@@ -28,6 +28,9 @@ from recveil.random import torch_generator
 
 __all__ = ["History", "Network", "Schedule", "all_users", "train"]
 
+FEW = 32
+"""A penalty sees at least so many users in a step, and beyond that a quarter of what the step learns from."""
+
 _State = Mapping[str, torch.Tensor]
 
 
@@ -73,7 +76,7 @@ class Schedule:
 
     Training ends early when the validation item was not ranked better for `patience` passes, and the best pass is kept.
     `passes`, where given, ends it after so many. `penalty_users` is the most users that an in-training defense sees in
-    one step: enough for every user to come several times in a pass, and few beside what a step learns from.
+    one step; it sees fewer where batches are small, for of a model that reads histories a user costs what a row costs.
     """
 
     epochs: int
@@ -131,8 +134,9 @@ def train(
     for epoch in track(range(passes), label, passes):
         _set_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
         network.train(True)
-        blocks = None if penalty is None else shuffled(network.n_users, schedule.penalty_users, shown)
-        losses = _one_pass(network, optimizer, penalty, blocks, generator)
+        batches = network.epoch(generator)
+        blocks = _blocks(network, penalty, batches, schedule.penalty_users, shown)
+        losses = _one_pass(network, optimizer, batches, penalty, blocks)
         network.train(False)
         history.stopped = _fault(network, losses, epoch, schedule.learning_rate)
         if history.stopped:
@@ -172,23 +176,35 @@ def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
+def _blocks(
+    network: Network,
+    penalty: Penalty | None,
+    batches: tuple[torch.Tensor, ...],
+    most: int,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Let the penalty look at the whole table, and say which users it sees in each step, (blocks, users)."""
+    if penalty is None:
+        return torch.empty(0, 0)
+    with torch.no_grad():
+        penalty.epoch(_table(network))
+    few = max(FEW, batches[0].shape[1] // 4)
+    return shuffled(network.n_users, min(most, few), generator)
+
+
 def _one_pass(
     network: Network,
     optimizer: torch.optim.Optimizer,
+    batches: tuple[torch.Tensor, ...],
     penalty: Penalty | None,
-    blocks: torch.Tensor | None,
-    generator: torch.Generator,
+    blocks: torch.Tensor,
 ) -> torch.Tensor:
     """One pass over the data; recommendation loss and penalty of each step, (steps, 2), still on the device."""
-    batches = network.epoch(generator)
-    if penalty is not None:
-        with torch.no_grad():
-            penalty.epoch(_table(network))
     losses = torch.zeros(len(batches[0]), 2, device=batches[0].device)
     for step in range(len(losses)):
         loss = network.loss(*(part[step] for part in batches))
         losses[step, 0] = loss.detach()
-        if penalty is not None and blocks is not None:
+        if penalty is not None:
             extra = _penalty(network, penalty, blocks[step % len(blocks)])
             losses[step, 1] = extra.detach()
             loss = loss + extra

@@ -44,8 +44,9 @@ def check_training_defense(make: MakeDefense, *, injects: bool = False) -> None:
 
     Args:
         make: a constructor of the defense.
-        injects: the method is known to write the label where lines do not look. Then logistic regression must find less
-            than before, but not half as much, and trees must find more: whoever does not inject needs no such mark.
+        injects: the method is known to leave or write the label where lines do not look. Then logistic regression must
+            find less than before, if not half as much, and trees at least four fifths of what they did: whoever hides
+            it from them needs no such mark.
     """
     gender, age = (replace(secret, codes=secret.codes.copy()) for secret in _world()[1])
     plain = _plain()
@@ -62,11 +63,11 @@ def check_training_defense(make: MakeDefense, *, injects: bool = False) -> None:
     _falls(plain, out, gender, left)
     both = _trained(_penalty(make(), [gender, age]))
     for secret in (gender, age):
-        _falls(plain, both, secret, (1 + left) / 2)
+        _falls(plain, both, secret, (1 + 3 * left) / 4)  # both at once, each a little less
     if injects:
         trees = OneByOne(Boosted)
         seen, now = _leak(plain, gender, trees), _leak(out, gender, trees)
-        assert now > seen, f"Marked as injecting, but the advantage of trees was {seen:.2f} and is {now:.2f}."
+        assert now > 0.8 * seen, f"Marked as injecting, but the advantage of trees was {seen:.2f} and is {now:.2f}."
 
 
 @cache

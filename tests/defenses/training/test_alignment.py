@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.defenses.training.alignment import Atoms, ClassMaps, stratified
+from recveil.defenses.training.alignment import SEEDINGS, Atoms, ClassMaps, far_apart, stratified
 from recveil.ot.cost import typical_distance
 from recveil.testing.worlds import planted_leak
 
@@ -75,8 +75,28 @@ def test_between_renewals_sliced_takes_the_gaussian_maps() -> None:
 
 def test_a_stratified_sample_has_every_class_by_its_share_and_nobody_twice() -> None:
     codes = np.repeat([2, 0, 1], [700, 200, 100])
-    chosen = stratified(codes, 50, np.random.default_rng(0))
+    x = np.zeros((1000, 1))
+    chosen = stratified(x, codes, 50, np.random.default_rng(0))
     assert np.bincount(codes[chosen]).tolist() == [10, 5, 35]
     assert len(set(chosen.tolist())) == 50
-    assert set(stratified(codes, 1000, np.random.default_rng(0)).tolist()) == set(range(1000))
-    assert not np.array_equal(chosen, stratified(codes, 50, np.random.default_rng(1)))
+    assert set(stratified(x, codes, 1000, np.random.default_rng(0)).tolist()) == set(range(1000))
+    assert not np.array_equal(chosen, stratified(x, codes, 50, np.random.default_rng(1)))
+
+
+def test_users_far_apart_reach_small_groups_that_a_sample_misses() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1000, 2)).astype(np.float32)
+    x[:5] += 100 * np.arange(1, 6)[:, None]  # five users, each alone
+    codes = np.arange(1000) % 2
+    reached = {name: set(draw(x, codes, 20, np.random.default_rng(1)).tolist()) for name, draw in SEEDINGS.items()}
+    assert reached["k-means++"] >= set(range(5))
+    assert not reached["stratified"] >= set(range(5))
+    assert [len(found) for found in reached.values()] == [20, 20]
+    again = far_apart(x, codes, 20, np.random.default_rng(1))
+    assert set(again.tolist()) == reached["k-means++"]
+
+
+def test_atoms_far_apart_align_the_classes_too() -> None:
+    x, codes = world()
+    places = atoms(codes, seeding="k-means++")(x, renew=True)
+    assert apart(places.toward, codes) < 0.1

@@ -201,7 +201,9 @@ def test_training_with_the_pull_leaves_the_final_map_less_to_do() -> None:
     assert gap[1] < 0.5 * gap[0]
 
 
-@pytest.mark.parametrize("method", [Raid(device="cpu"), RaidPaper(atoms=50), RaidPaper(atoms=20, free_support=True)])
+@pytest.mark.parametrize(
+    "method", [Raid(device="cpu"), RaidPaper(atoms=50), RaidPaper(atoms=20, free_support=True, seeding="k-means++")]
+)
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(method: Raid) -> None:
     x, secret = world()
 
@@ -284,6 +286,7 @@ def test_a_model_trained_with_it_does_not_tell_its_groups() -> None:
         ({"pull": "both"}, "pull must be one of"),
         ({"class_weighting": "none"}, "class_weighting must be one of"),
         ({"several": "both"}, "several must be one of"),
+        ({"seeding": "random"}, r"seeding must be one of stratified, k-means\+\+; got 'random'"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:

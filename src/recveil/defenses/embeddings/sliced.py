@@ -36,6 +36,10 @@ __all__ = ["Sliced"]
 CYCLE = (8, 4, 2, 1, 0)
 """In turn: rotate among the leading 1/8, 1/4, 1/2, all of the principal directions; 0: the columns as they are."""
 
+FLAT = 1e-3
+"""Directions with less than this share of the largest scale are not looked along: with few users, blown up, they run
+away from round to round."""
+
 LARGE = 10_000
 """Of a larger class this many users are drawn to learn the rounds from; all go through what was learned."""
 
@@ -100,7 +104,7 @@ class _Frames:
 
 
 def _inverse(scale: torch.Tensor) -> torch.Tensor:
-    return torch.where(scale > 1e-6 * scale.max(), 1 / scale.clamp(min=1e-300), 0.0)
+    return torch.where(scale > FLAT * scale.max(), 1 / scale.clamp(min=1e-300), 0.0)
 
 
 def _exact(x: torch.Tensor, cells: Cells, rounds: int, draws: torch.Generator) -> tuple[torch.Tensor, SlicedMap]:

@@ -6,20 +6,22 @@ An alignment looks at the whole table and answers with a place for each user. `r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import torch
+from sklearn.cluster import kmeans_plusplus
 
-from recveil.core import IntArray
+from recveil.core import FloatArray, IntArray
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.ot.barycenter import Barycenter, barycenter, free_barycenter
 from recveil.ot.cost import squared_distances, typical_distance
 from recveil.ot.sinkhorn import sinkhorn
 
-__all__ = ["Alignment", "Atoms", "ClassMaps", "Places", "stratified"]
+__all__ = ["SEEDINGS", "Alignment", "Atoms", "ClassMaps", "Places", "far_apart", "stratified"]
 
 ROUNDS = 10
 """Sliced rounds in training: enough to say in which direction to go; the map at the end has all of them."""
@@ -56,6 +58,7 @@ class Atoms:
     tau: float
     epsilon: float
     free_support: bool
+    seeding: str = "stratified"
     center: Barycenter | None = field(init=False, default=None)
     potentials: torch.Tensor | None = field(init=False, default=None)
 
@@ -63,9 +66,11 @@ class Atoms:
         """Barycentric projections of the users."""
         scale = typical_distance(x)
         if renew or self.center is None:
-            chosen = x[torch.as_tensor(stratified(self.codes.cpu().numpy(), self.atoms, self.rng), device=x.device)]
+            drawn = SEEDINGS[self.seeding](x.cpu().numpy(), self.codes.cpu().numpy(), self.atoms, self.rng)
             solve = free_barycenter if self.free_support else barycenter
-            self.center = solve(x, self.codes, chosen, tau=self.tau * scale, tolerance=TOLERANCE)
+            self.center = solve(
+                x, self.codes, x[torch.as_tensor(drawn, device=x.device)], tau=self.tau * scale, tolerance=TOLERANCE
+            )
             self.potentials = None
         plan = sinkhorn(
             squared_distances(x, self.center.atoms),
@@ -99,8 +104,21 @@ class ClassMaps:
         return Places(torch.as_tensor(moved).to(x), x.new_zeros(len(x)))
 
 
-def stratified(codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
-    """So many users, of each class as many as its share (to the nearest whole)."""
+def stratified(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """So many users, of each class as many as its share (to the nearest whole), wherever they are."""
     mixed = rng.permutation(len(codes))
     by_class = mixed[np.argsort(codes[mixed], kind="stable")]
     return by_class[((np.arange(count) + 0.5) * len(codes) / count).astype(np.int64)]
+
+
+def far_apart(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """So many users far from each other: each the likelier, the farther from those before (k-means++)."""
+    _, chosen = kmeans_plusplus(x, count, random_state=int(rng.integers(2**31)))
+    return np.asarray(chosen, dtype=np.int64)
+
+
+SEEDINGS: Mapping[str, Callable[[FloatArray, IntArray, int, np.random.Generator], IntArray]] = {
+    "stratified": stratified,
+    "k-means++": far_apart,
+}
+"""How the atoms are drawn among the users."""

@@ -8,9 +8,9 @@ where P_i are the users of class i, P* the barycenter of the classes, renewed ev
 class i with it, renewed in every pass. `s` is the median squared distance of two users, so that `eta` does not depend
 on the unit of the vectors (user vectors twice as long, item vectors half as long, and both gradients halve).
 
-Of a batch, the B users stand for all n, and each counts n / B times (once, who is there twice). So a step sees the whole
-pull on average, as it sees the whole recommendation loss, and `eta` is what the one counts beside the other: it means
-the same whatever the number of users in a step and of steps in a pass.
+Of a batch, the B users stand for all n, and each counts n / B times (who is there twice, as one). So a step sees the
+whole pull on average, as it sees the whole recommendation loss, and `eta` is what the one counts beside the other: it
+means the same whatever the number of users in a step and of steps in a pass.
 
 Departs, in `Raid`: fixed atoms pile the users up, cost much of the ranking and leave trees most of the leak, and a pull
 towards where a user *was* supposed to go holds the user back from learning. So the places come from continuous class
@@ -30,7 +30,7 @@ import torch
 
 from recveil.core import Attribute, Penalty
 from recveil.defenses.embeddings.sliced import Sliced
-from recveil.defenses.training.alignment import Alignment, Atoms, ClassMaps
+from recveil.defenses.training.alignment import SEEDINGS, Alignment, Atoms, ClassMaps
 from recveil.defenses.training.pull import Pull
 from recveil.errors import DataError, UsageError
 
@@ -42,6 +42,7 @@ CHOICES = {
     "pull": (ALONG, "position"),
     "class_weighting": ("equal", "size"),
     "several": ("sum", "sequential"),
+    "seeding": tuple(SEEDINGS),
 }
 
 
@@ -52,8 +53,9 @@ class Raid:
     `strength` scales the pull and the final map; 0 is nothing at all. `phase_one` is the share of the passes without a
     defense (a quarter, unless set). `class_weighting="equal"` counts every class the same, as the paper does, so users
     of a small class are pulled harder; `"size"` counts every user the same. `several="sequential"` protects one
-    attribute after the other, each in its part of Phase II; `"sum"` all at once. `atoms`, `tau`, `epsilon` and
-    `free_support` belong to `alignment="atoms"`; `tau` and `epsilon` are shares of the median squared distance.
+    attribute after the other, each in its part of Phase II; `"sum"` all at once. `atoms`, `tau`, `epsilon`, `seeding`
+    and `free_support` belong to `alignment="atoms"`; `tau` and `epsilon` are shares of the median squared distance, and
+    atoms are drawn from each class by its share (`seeding="stratified"`) or far from each other (`"k-means++"`).
     `device` is where maps are computed; where the vectors are, unless set.
 
     Users whose attribute is unknown take no penalty; the final map carries them without a label.
@@ -70,6 +72,7 @@ class Raid:
     tau: float = 1.0
     epsilon: float = 0.05
     free_support: bool = False
+    seeding: str = "stratified"
     class_weighting: str = "equal"
     several: str = "sum"
     device: str | None = None
@@ -189,5 +192,7 @@ class _Training:
 
 def _alignment(options: Raid, rng: np.random.Generator, codes: torch.Tensor) -> Alignment:
     if options.alignment == "atoms":
-        return Atoms(codes, rng, options.atoms, options.tau, options.epsilon, options.free_support)
+        return Atoms(
+            codes, rng, options.atoms, options.tau, options.epsilon, options.free_support, seeding=options.seeding
+        )
     return ClassMaps(codes, rng, options.alignment == "sliced", options.device)

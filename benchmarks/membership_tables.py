@@ -1,0 +1,123 @@
+"""Rows of `benchmarks/membership.py` as Markdown: what `--show` prints.
+
+A cell is the AUC with its interval; over several seeds the mean, and the smallest and largest of the seeds.
+"""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+KINDS = {"general": "general recommenders", "sequential": "sequential recommenders"}
+NOTE = (
+    "AUC with DeLong's 95 % interval; over several seeds the mean and, in brackets, the smallest and the largest seed. "
+    "`best rule` is the rule with the largest AUC on the target itself, the hardest to beat. An asterisk marks an "
+    "attack that is ahead of every rule (paired interval; over several seeds, in each of them)."
+)
+
+
+def page(rows: list[dict]) -> str:
+    """All parts that were measured."""
+    titles = {
+        "heat": ("Shadow x target (DL-MIA, Figure 3)", heat),
+        "ablation": ("Ablation (DL-MIA, Table 2)", flat("setting")),
+        "generators": ("Item vectors (DL-MIA, Table 3)", flat("vectors")),
+        "defense": ("Popularity randomization (DL-MIA, Figure 4)", flat("game")),
+    }
+    shown = []
+    for part, (title, show) in titles.items():
+        mine = [row for row in rows if row["part"] == part]
+        if mine:
+            shown += [f"## {title}", *(text for group in worlds(mine) for text in show(group))]
+    return "\n\n".join([NOTE, *shown])
+
+
+def worlds(rows: list[dict]) -> Iterable[list[dict]]:
+    """Rows by data set, kind and policy, in the order they were measured."""
+    for key in unique((row["data"], row["kind"], row["policy"]) for row in rows):
+        yield [row for row in rows if (row["data"], row["kind"], row["policy"]) == key]
+
+
+def heading(rows: list[dict]) -> str:
+    """Which world, how many users and seeds, and what the lists are worth."""
+    first, seeds = rows[0], len({row["seed"] for row in rows})
+    plain = [row for row in rows if row.get("game", "undefended") == "undefended"]
+    worth = {who: np.mean([row["utility"][who]["value"] for row in plain]) for who in ("members", "others")}
+    return (
+        f"### {first['data']}, {KINDS[first['kind']]}, others served by `{first['policy']}`\n\n"
+        f"{first['n']:,} target users, {seeds} seed{'s' * (seeds > 1)}; mean hit rate of members' lists "
+        f"{worth['members']:.3f}, of others' {worth['others']:.3f}."
+    )
+
+
+def heat(rows: list[dict]) -> Iterable[str]:
+    """A square for the best rule and for each attack."""
+    yield heading(rows)
+    shadows, targets = (unique(row[side] for row in rows) for side in ("shadow", "target"))
+    for name in ("best rule", *attacks(rows)):
+        lines = [[name if name == "best rule" else f"`{name}`", *(f"target {t}" for t in targets)]]
+        for shadow in shadows:
+            cells = [[r for r in rows if (r["shadow"], r["target"]) == (shadow, target)] for target in targets]
+            lines.append([f"shadow {shadow}", *(cell(some, name) for some in cells)])
+        yield table(lines)
+
+
+def flat(what: str) -> Callable[[list[dict]], Iterable[str]]:
+    """A line for each setting, with a column for the best rule and for each attack."""
+
+    def show(rows: list[dict]) -> Iterable[str]:
+        yield heading(rows)
+        names = ["best rule", *attacks(rows)]
+        lost = any(row.get("others_lost") for row in rows)
+        lines = [["shadow", "target", *([] if what == "setting" else [what]), *names, *(["others' hit rate"] * lost)]]
+        for key in unique((row["shadow"], row["target"], row.get(what, "")) for row in rows):
+            some = [row for row in rows if (row["shadow"], row["target"], row.get(what, "")) == key]
+            labels = list(key[:2]) if what == "setting" else list(key)
+            lines.append([*labels, *(cell(some, name) for name in names), *([change(some)] if lost else [])])
+        yield table(lines)
+
+    return show
+
+
+def attacks(rows: list[dict]) -> list[str]:
+    """What is not a rule."""
+    return [name for name, one in rows[0]["attacks"].items() if not one["rule"]]
+
+
+def best_rule(row: dict) -> str:
+    """The rule with the largest AUC on the target."""
+    return max((n for n, one in row["attacks"].items() if one["rule"]), key=lambda n: row["attacks"][n]["auc"]["value"])
+
+
+def cell(rows: list[dict], name: str) -> str:
+    """One AUC, and of which rule."""
+    if not rows:
+        return ""
+    chosen = [best_rule(row) if name == "best rule" else name for row in rows]
+    found = [row["attacks"][one] for row, one in zip(rows, chosen, strict=True)]
+    ahead = all(one["ahead_of_rules"] is not None and one["ahead_of_rules"]["low"] > 0 for one in found)
+    which = f" ({', '.join(unique(chosen))})" if name == "best rule" else "*" if ahead else ""
+    return spread([one["auc"] for one in found]) + which
+
+
+def change(rows: list[dict]) -> str:
+    """By how much the others' hit rate changed; nothing where it could not."""
+    found = [row["others_lost"] for row in rows]
+    return "" if rows[0].get("game") == "undefended" else spread(found, "+")
+
+
+def spread(found: list[dict], sign: str = "") -> str:
+    """Value and interval of one, mean and range of several."""
+    values = [one["value"] for one in found]
+    low, high = (found[0]["low"], found[0]["high"]) if len(found) == 1 else (min(values), max(values))
+    return f"{np.mean(values):{sign}.3f} [{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
+def table(lines: list[list[str]]) -> str:
+    """Markdown, the first line as head."""
+    rows = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([rows[0], "| --- " * len(lines[0]) + "|", *rows[1:]])
+
+
+def unique(values: Iterable) -> list:
+    """Each once, in order."""
+    return list(dict.fromkeys(values))

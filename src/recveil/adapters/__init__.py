@@ -1,0 +1,1 @@
+"""Bridges to what people already have: arrays and scikit-learn pipelines."""
