@@ -62,7 +62,7 @@ class Raid:
     """
 
     strength: float = 1.0
-    eta: float = 0.1
+    eta: float = 0.03
     phase_one: float | None = None
     xi: int = 4
     alignment: str = "sliced"
