@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import torch
 
-import ot as pot
 from recveil.catalog import MODELS
 from recveil.core import Split
 from recveil.data.sources import load
@@ -85,6 +84,8 @@ def now() -> np.ndarray:
 
 def exact(world: World, a: np.ndarray) -> tuple[float, np.ndarray]:
     """The objective at these weights by POT's exact transport, and the sum of the duals of the atoms."""
+    import ot as pot  # only where it is needed: growth and passes also run where POT is not at hand
+
     value, slope = TAU * world.unit * float(a @ np.log(np.maximum(a, 1e-300))), np.zeros(ATOMS)
     for lam, cost in zip(world.lam, world.costs(), strict=True):
         even = np.full(len(cost), 1 / len(cost))
@@ -111,6 +112,8 @@ def descend(world: World, aim: float, patience: float) -> tuple[float, np.ndarra
 
 def their_couplings(world: World, weights: torch.Tensor) -> list[torch.Tensor]:
     """POT's log-domain Sinkhorn, class by class, on the same device."""
+    import ot as pot
+
     found = []
     for cost in world.costs():
         even = cost.new_full((len(cost),), 1 / len(cost))

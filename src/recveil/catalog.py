@@ -8,7 +8,17 @@ from typing import Any, TypeVar
 
 from recveil.attacks.attribute.battery import ATTACKS, PANELS, available
 from recveil.attacks.attribute.tasks import Attack
-from recveil.core import DataDefense, EmbeddingDefense, ListDefense, Recommender, TrainingDefense
+from recveil.attacks.membership.biased import Biased
+from recveil.attacks.membership.dlmia import DLMIA
+from recveil.attacks.membership.shadowfree import ShadowFree
+from recveil.core import (
+    DataDefense,
+    EmbeddingDefense,
+    ListDefense,
+    MembershipAttack,
+    Recommender,
+    TrainingDefense,
+)
 from recveil.defenses.data.blurme import BlurMe
 from recveil.defenses.data.ldp import LDP
 from recveil.defenses.data.retrain import Retrain
@@ -42,6 +52,7 @@ __all__ = [
     "DEFENSES",
     "EMBEDDING_DEFENSES",
     "LIST_DEFENSES",
+    "MEMBERSHIP_ATTACKS",
     "MODELS",
     "NETWORKS",
     "PANELS",
@@ -70,6 +81,13 @@ MODELS: dict[str, Callable[..., Recommender]] = {
 
 NETWORKS = {"ncf", "itemknn"}
 """Models whose scores are not products of user and item vectors."""
+
+MEMBERSHIP_ATTACKS: dict[str, Callable[..., MembershipAttack]] = {
+    "biased": Biased,
+    "dlmia": DLMIA,
+    "shadowfree": ShadowFree,
+}
+"""The rules are always run beside them."""
 
 DATA_DEFENSES: dict[str, Callable[..., DataDefense]] = {"blurme": BlurMe, "ldp": LDP, "retrain": Retrain}
 
@@ -147,6 +165,7 @@ def described(kind: str = "") -> dict[str, dict[str, str]]:
     tables = {
         "models": {name: _first_line(entry) for name, entry in MODELS.items()},
         "attacks": {**attacks, **{f"panel {name}": ", ".join(members) for name, members in PANELS.items()}},
+        "membership": {name: _first_line(entry) for name, entry in MEMBERSHIP_ATTACKS.items()},
         "defenses": {
             name: f"{_first_line(entry)} ({place})"
             for place, table in DEFENSES.items()

@@ -229,6 +229,8 @@ def train(
     for name in ("hr@10", "ndcg@10"):
         e = document["utility"][name]
         say(f"{name:8} {e['value']:.4f}  [{e['low']:.4f}, {e['high']:.4f}]", quiet=quiet or as_json)
+    if document["utility"].get("stopped"):
+        say(document["utility"]["stopped"], quiet=quiet or as_json)
     for found in document["utility"].get("audit", {}).get("after", {}).values():
         say(found["sentence"], quiet=quiet or as_json)
     say(f"Wrote {out}: {', '.join(sorted(p.name for p in out.iterdir()))}.", quiet=quiet or as_json)
@@ -240,10 +242,10 @@ app.command(epilog=EXAMPLES)(membership)
 @app.command("list")
 @guarded
 def list_(
-    kind: Annotated[str, typer.Argument(help="models, attacks or defenses; all of them if not given.")] = "",
+    kind: Annotated[str, typer.Argument(help="models, attacks, membership or defenses; all if not given.")] = "",
     as_json: Json = False,
 ) -> None:
-    """What there is by name: models, attacks, defenses."""
+    """What there is by name: models, attacks on attributes and on membership, defenses."""
     from recveil.catalog import described
 
     tables = described(kind)

@@ -12,28 +12,22 @@ after every score is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.attacks.membership.biased import Biased
-from recveil.attacks.membership.dlmia import DLMIA
 from recveil.attacks.membership.features import dropped
 from recveil.attacks.membership.rules import Rules
-from recveil.attacks.membership.shadowfree import ShadowFree
 from recveil.core import Estimate, FloatArray, IntArray, MembershipAttack, Scores, Shadow, Watched
 from recveil.errors import DataError, UsageError
 from recveil.metrics.roc import Operating, auc, auc_difference, balanced_accuracy, best_threshold, tpr_at_fpr
 from recveil.random import generator
 from recveil.shadowing import Served
 
-__all__ = ["ATTACKS", "EXPLAINED", "FPRS", "Found", "Game", "MembershipAudit", "attack", "game_of"]
-
-ATTACKS: dict[str, Callable[..., MembershipAttack]] = {"biased": Biased, "dlmia": DLMIA, "shadowfree": ShadowFree}
-"""By name; the rules are always run beside them."""
+__all__ = ["EXPLAINED", "FPRS", "Found", "Game", "MembershipAudit", "attack", "game_of"]
 
 FPRS = (0.001, 0.01)
 """The false positive rates at which the share of members found is reported."""

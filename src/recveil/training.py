@@ -83,6 +83,8 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
     before = plain.user_vectors_ if place else None  # kept: the model soon has the defended ones only
     with clock.step("measure"):
         measured = _measured(plain, exposed, split, platform, targets)
+    if stopped := getattr(getattr(model, "history_", None), "stopped", None):
+        measured["stopped"] = stopped
     if before is not None and before.shape[1]:
         with clock.step("audit"):
             measured["audit"] = _audited(before, exposed, targets, plan)

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from recveil.atomic import check_parent, writing
 from recveil.attacks.membership.rules import RULES
-from recveil.catalog import lookup, make
+from recveil.catalog import MEMBERSHIP_ATTACKS, lookup, make
 from recveil.clock import Clock
 from recveil.conclusion import MARGIN, concluded, curves
 from recveil.core import MembershipAttack
 from recveil.errors import UsageError
 from recveil.gates import Checks
-from recveil.membership import ATTACKS, Game, MembershipAudit, attack
+from recveil.membership import Game, MembershipAudit, attack
 from recveil.report.document import header
 from recveil.staging import Items, Seen, Stage, World
 from recveil.workflow import check_outputs, write_results
@@ -35,7 +35,7 @@ TABLES = (".parquet", ".pq", ".csv")
 class Play:
     """Who attacks, and how. `options` are written attack.name, as in dlmia.encoder."""
 
-    attacks: Sequence[str] = tuple(ATTACKS)
+    attacks: Sequence[str] = tuple(MEMBERSHIP_ATTACKS)
     options: Mapping[str, Any] = field(default_factory=dict)
     inductive: bool = False
     margin: float = MARGIN
@@ -56,9 +56,9 @@ class Play:
         return {name: self._make(name, options) for name, options in given.items()}
 
     def _make(self, name: str, options: Mapping[str, Any]) -> MembershipAttack:
-        constructor = lookup("membership attack", name, ATTACKS)
+        constructor = lookup("membership attack", name, MEMBERSHIP_ATTACKS)
         placed = {"device": self.device} if "device" in {f.name for f in fields(constructor)} else {}  # type: ignore[arg-type]
-        return make("membership attack", name, ATTACKS, **{**placed, **options})
+        return make("membership attack", name, MEMBERSHIP_ATTACKS, **{**placed, **options})
 
     def run(self, game: Game) -> MembershipAudit:
         """Play one game."""
