@@ -8,6 +8,11 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 KINDS = {"general": "general recommenders", "sequential": "sequential recommenders"}
+TITLE = """# Membership inference
+
+Written by `python benchmarks/membership.py --show ...` from rows that the same script measured with `--part heat`,
+`ablation`, `generators` and `defense`. A cell that is missing was not measured. What it means:
+[membership.md](../membership.md)."""
 NOTE = (
     "AUC with DeLong's 95 % interval; over several seeds the mean and, in brackets, the smallest and the largest seed. "
     "`best rule` is the rule with the largest AUC on the target itself, the hardest to beat. An asterisk marks an "
@@ -28,7 +33,7 @@ def page(rows: list[dict]) -> str:
         mine = [row for row in rows if row["part"] == part]
         if mine:
             shown += [f"## {title}", *(text for group in worlds(mine) for text in show(group))]
-    return "\n\n".join([NOTE, *shown])
+    return "\n\n".join([TITLE, NOTE, *shown])
 
 
 def worlds(rows: list[dict]) -> Iterable[list[dict]]:
