@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -136,3 +137,15 @@ def test_a_model_that_takes_no_steps_cannot_be_defended_in_training(name: str, t
     with pytest.raises(UsageError, match="penalty|training"):
         train_run(Plan("demo", name, device="cpu", k=5), tmp_path / "run", Defense("raid", 1.0, ["gender"]))
     assert not (tmp_path / "run").exists()
+
+
+def test_users_who_disclose_nothing_take_no_penalty_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = load_data("demo", seed=0)
+    gender = data.attributes["gender"]
+    hidden = replace(gender, codes=np.where(np.arange(data.n_users) % 4, gender.codes, -1))
+    known = replace(data, attributes={"gender": hidden})
+    monkeypatch.setattr("recveil.training.load_data", lambda *_, **__: known)
+    document = train_run(PLAN, tmp_path / "run", Defense("raid", 1.0, ["gender"]))
+    assert any("750 users with unknown gender take no penalty" in note for note in document["utility"]["notes"])

@@ -229,8 +229,8 @@ def train(
     for name in ("hr@10", "ndcg@10"):
         e = document["utility"][name]
         say(f"{name:8} {e['value']:.4f}  [{e['low']:.4f}, {e['high']:.4f}]", quiet=quiet or as_json)
-    if document["utility"].get("stopped"):
-        say(document["utility"]["stopped"], quiet=quiet or as_json)
+    for note in [*document["utility"].get("notes", []), document["utility"].get("stopped")]:
+        say(note or "", quiet=quiet or as_json or not note)
     for found in document["utility"].get("audit", {}).get("after", {}).values():
         say(found["sentence"], quiet=quiet or as_json)
     say(f"Wrote {out}: {', '.join(sorted(p.name for p in out.iterdir()))}.", quiet=quiet or as_json)

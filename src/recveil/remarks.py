@@ -24,6 +24,11 @@ UNKNOWN_USERS = {
     "noise": "got noise like all others",
     "sliced": "went through the label-free map",
     **dict.fromkeys(("attrcloak", "attrcloak-dd", "attrcloak-df", "d2d", "u2u"), "stay where they are"),
+    **dict.fromkeys(("adversarial", "d2d-int", "raid-paper", "rap", "u2u-int"), "take no penalty"),
+    "raid": "take no penalty, and go through the label-free map at the end",
+    "blurme": "keep their profiles as they are",
+    "ldp": "are treated like all others",
+    "retrain": "are treated like all others, or left alone where the most telling interactions go",
 }
 """What becomes of users whose attribute is unknown."""
 

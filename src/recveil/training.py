@@ -27,6 +27,7 @@ from recveil.models.settings import SETTINGS
 from recveil.protect import displacement, fitted, protect, targets_of
 from recveil.random import generator
 from recveil.regression import audit_number
+from recveil.remarks import notes_on
 from recveil.report.document import header, utility, write_json
 
 __all__ = ["Defense", "Plan", "load_data", "train_run"]
@@ -83,6 +84,8 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
     before = plain.user_vectors_ if place else None  # kept: the model soon has the defended ones only
     with clock.step("measure"):
         measured = _measured(plain, exposed, split, platform, targets)
+    if defense and exposed.user_vectors is not None:
+        measured["notes"] = notes_on(exposed.user_vectors, targets, defense.method)
     if stopped := getattr(getattr(model, "history_", None), "stopped", None):
         measured["stopped"] = stopped
     if before is not None and before.shape[1]:
