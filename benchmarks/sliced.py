@@ -37,12 +37,12 @@ ATTACKERS = {**panel("fast", "cpu"), "forest": ATTACKS["forest"]("cpu")}
 METHODS = {
     "undefended": None,
     "gaussian": Gaussian(device="cpu"),
-    "60 exact rounds, no draw": Sliced(drawn=0, device="cpu"),
+    "60 exact rounds, no draw": Sliced(rounds=60, drawn=0, device="cpu"),
     "no exact rounds": Sliced(rounds=0, device="cpu"),
     "20 exact rounds": Sliced(rounds=20, device="cpu"),
-    "60 rounds, random axes only": Sliced(device="cpu"),
-    "sliced (60 rounds)": Sliced(device="cpu"),
-    "sliced, unit norm": Sliced(norm="unit", device="cpu"),
+    "60 rounds, random axes only": Sliced(rounds=60, device="cpu"),
+    "sliced (60 rounds)": Sliced(rounds=60, device="cpu"),
+    "sliced, unit norm": Sliced(rounds=60, norm="unit", device="cpu"),
 }
 SHORT = ("undefended", "sliced (60 rounds)", "sliced, unit norm")
 

@@ -165,3 +165,11 @@ def test_attributes_in_turn_are_both_hidden() -> None:
         before, after = (attacked(t, secret, "logistic")["logistic"] for t in (x, out))
         assert before > 1 / K + 0.2
         assert abs(after - 1 / K) < 0.08
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "rounds"), [(6040, 32, 90), (3000, 64, 23), (943, 32, 14), (100, 50, 10), (10**6, 64, 60)]
+)
+def test_rounds_follow_the_users_there_are_for_each_dimension(n: int, d: int, rounds: int) -> None:
+    assert Sliced()._rounds(np.empty((n, d), dtype=np.float32)) == rounds
+    assert Sliced(rounds=7)._rounds(np.empty((n, d), dtype=np.float32)) == 7

@@ -40,6 +40,9 @@ FLAT = 1e-3
 """Directions with less than this share of the largest scale are not looked along: with few users, blown up, they run
 away from round to round."""
 
+FEWEST, MOST, MOST_OF_LARGE = 10, 90, 60
+"""Exact rounds, where the number is not given."""
+
 LARGE = 10_000
 """Of a larger class this many users are drawn to learn the rounds from; all go through what was learned."""
 
@@ -48,13 +51,14 @@ LARGE = 10_000
 class Sliced(Keeps):
     """Every class a sample of one distribution, as far as random axes can tell.
 
-    `rounds` is the number of exact rounds, `drawn` that of the rounds towards the drawn reference (0: none is drawn,
-    and attackers fall below chance); `strength` walks straight from nothing (0) to all of it (1). With `norm="unit"`
-    all vectors are first given the same length: free where the score is a dot product without bias, whose ranking does
-    not change, and wrong for every other model.
+    `rounds` is the number of exact rounds: half as many as there are users for each dimension, from 10 to 90, unless
+    given (more fit the sample, and users begin to avoid their own class: docs/sliced.md). `drawn` is that of the rounds
+    towards the drawn reference (0: none is drawn, and attackers fall below chance); `strength` walks straight from
+    nothing (0) to all of it (1). With `norm="unit"` all vectors are first given the same length: free where the score
+    is a dot product without bias, whose ranking does not change, and wrong for every other model.
     """
 
-    rounds: int = 60
+    rounds: int | None = None
     drawn: int = 5
     strength: float = 1.0
     norm: str = "keep"
@@ -63,7 +67,7 @@ class Sliced(Keeps):
     def __post_init__(self) -> None:
         if self.norm not in ("keep", "unit"):
             raise UsageError(f"norm must be 'keep' or 'unit' (dot products without bias only); got '{self.norm}'.")
-        if self.rounds < 0 or self.drawn < 0:
+        if (self.rounds or 0) < 0 or self.drawn < 0:
             raise UsageError(f"rounds and drawn must not be negative; got {self.rounds} and {self.drawn}.")
 
     def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
@@ -76,11 +80,17 @@ class Sliced(Keeps):
         norm = float(torch.linalg.vector_norm(start, dim=1).mean()) if self.norm == "unit" and passes else 0.0
         moved, stages = fit_stages(unit(start, norm), passes)
         for cells in passes:
-            moved, rounds = _exact(moved, cells, -(-self.rounds // len(passes)), draws)
+            moved, rounds = _exact(moved, cells, -(-self._rounds(x) // len(passes)), draws)
             stages.append((cells.keys, rounds))
         for cells in dict.fromkeys(passes if self.drawn else []):
             moved = _draw(moved, cells, self.drawn, draws)
         return blend(start, moved, self.strength), FittedMap(stages, self.strength, norm, x.shape[1])
+
+    def _rounds(self, x: FloatArray) -> int:
+        if self.rounds is not None:
+            return self.rounds
+        n, d = x.shape
+        return int(min(MOST if n <= 2 * LARGE else MOST_OF_LARGE, max(FEWEST, n // (2 * d))))
 
 
 class _Frames:
