@@ -86,12 +86,21 @@ def quality(rows: list[dict], measure: object = ndcg, k: int = 10) -> np.ndarray
 
 
 def change(rows: list[dict], start: list[dict]) -> Estimate:
-    """The paired change of NDCG@10 against the rows to start from, in per cent; the same seeds on both sides."""
-    start = [next(b for b in start if b["seed"] == r["seed"]) for r in rows]
-    before, after = quality(start), quality(rows)
+    """The paired change of NDCG@10 against the same models as they were, in per cent.
+
+    A row says itself where its model started (`base`); else it is paired with the row to start from of the same seed
+    and machine, for the same seed on another machine is another model.
+    """
+    before, after = quality([_origin(r, start) for r in rows]), quality(rows)
     change = difference(after, before)
     scale = 100 / before.mean()
     return Estimate(change.value * scale, change.low * scale, change.high * scale, change.n)
+
+
+def _origin(row: dict, start: list[dict]) -> dict:
+    if "base" in row:
+        return {"ranks": row["base"]}
+    return next(b for b in start if (b["seed"], b["machine"]) == (row["seed"], row["machine"]))
 
 
 def line(label: str, rows: list[dict], start: list[dict], names: list[str]) -> str:
