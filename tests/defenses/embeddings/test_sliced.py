@@ -173,3 +173,10 @@ def test_attributes_in_turn_are_both_hidden() -> None:
 def test_rounds_follow_the_users_there_are_for_each_dimension(n: int, d: int, rounds: int) -> None:
     assert Sliced()._rounds(np.empty((n, d), dtype=np.float32)) == rounds
     assert Sliced(rounds=7)._rounds(np.empty((n, d), dtype=np.float32)) == 7
+
+
+def test_the_table_is_the_same_whether_the_map_is_kept_or_not() -> None:
+    x, secret = planted_leak(400, 6, 3, 2.0, rng=np.random.default_rng(0))
+    called = Sliced(device="cpu")(x, secret.codes, rng=np.random.default_rng(1))
+    released = Sliced(device="cpu").release(x, secret.codes, np.random.default_rng(1))[0]
+    assert np.array_equal(called, released)

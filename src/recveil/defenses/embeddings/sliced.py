@@ -15,6 +15,7 @@ Limit: needs every user's attribute when applied; a user with an unknown one onl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,8 +71,25 @@ class Sliced(Keeps):
         if (self.rounds or 0) < 0 or self.drawn < 0:
             raise UsageError(f"rounds and drawn must not be negative; got {self.rounds} and {self.drawn}.")
 
+    def __call__(
+        self,
+        x: FloatArray,
+        codes: IntArray,
+        *,
+        rng: np.random.Generator,
+        utility: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> FloatArray:
+        """The cloaked table; `utility` is not used."""
+        return self._carried(x, codes, rng, kept=False)[0]
+
     def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The cloaked table, and the exact maps for users who come later."""
+        return self._carried(x, codes, rng, kept=True)
+
+    def _carried(
+        self, x: FloatArray, codes: IntArray, rng: np.random.Generator, *, kept: bool
+    ) -> tuple[FloatArray, FittedMap]:
+        """The same table whether the map is to be kept or not; a map that is not has no rounds in it."""
         check_table(x, codes, self.strength)
         where = devices.resolve(self.device)
         draws = torch_generator(rng, where)
@@ -80,7 +98,7 @@ class Sliced(Keeps):
         norm = float(torch.linalg.vector_norm(start, dim=1).mean()) if self.norm == "unit" and passes else 0.0
         moved, stages = fit_stages(unit(start, norm), passes)
         for cells in passes:
-            moved, rounds = _exact(moved, cells, -(-self._rounds(x) // len(passes)), draws)
+            moved, rounds = _exact(moved, cells, -(-self._rounds(x) // len(passes)), draws, kept=kept)
             stages.append((cells.keys, rounds))
         for cells in dict.fromkeys(passes if self.drawn else []):
             moved = _draw(moved, cells, self.drawn, draws)
@@ -117,8 +135,10 @@ def _inverse(scale: torch.Tensor) -> torch.Tensor:
     return torch.where(scale > FLAT * scale.max(), 1 / scale.clamp(min=1e-300), 0.0)
 
 
-def _exact(x: torch.Tensor, cells: Cells, rounds: int, draws: torch.Generator) -> tuple[torch.Tensor, SlicedMap]:
-    """The users after the exact rounds, and what was done to each class as tables."""
+def _exact(
+    x: torch.Tensor, cells: Cells, rounds: int, draws: torch.Generator, *, kept: bool
+) -> tuple[torch.Tensor, SlicedMap]:
+    """The users after the exact rounds, and what was done to each class as tables, if that is kept or needed."""
     codes = torch.as_tensor(cells.codes, device=x.device)
     members = [_some((codes == k).nonzero()[:, 0], draws) for k in range(cells.n_classes)]
     learned = torch.cat(members)
@@ -126,17 +146,19 @@ def _exact(x: torch.Tensor, cells: Cells, rounds: int, draws: torch.Generator) -
     within = [torch.arange(a, b, device=x.device) for a, b in zip(starts[:-1], starts[1:], strict=True)]
     y, frames = x[learned], _Frames(x[codes >= 0], draws)
     axes = [frames(CYCLE[r % len(CYCLE)]) for r in range(rounds)]
+    part = len(learned) < int((codes >= 0).sum())
     shifts = []
     for to, fro in axes:
         z = (y - frames.m) @ to
         aligned = align_axes(z, within)
         y = y + (aligned - z) @ fro
-        shifts.append(torch.stack([fit_shifts(z[rows], aligned[rows]) for rows in within]))
-    if not rounds:
-        return x, SlicedMap(frames.m, *(x.new_zeros(0) for _ in range(3)))
+        if kept or part:
+            shifts.append(torch.stack([fit_shifts(z[rows], aligned[rows]) for rows in within]))
+    if not shifts:
+        return x.index_copy(0, learned, y), SlicedMap(frames.m, *(x.new_zeros(0) for _ in range(3)))
     there, back = (torch.stack(matrices) for matrices in zip(*axes, strict=True))
     fitted = SlicedMap(frames.m, there, back, torch.stack(shifts).float())
-    if len(learned) < int((codes >= 0).sum()):
+    if part:
         return fitted(x, codes), fitted
     return x.index_copy(0, learned, y), fitted
 
