@@ -45,6 +45,7 @@ from recveil.models.itemknn import ItemKNN
 from recveil.models.lfm import LFM
 from recveil.models.lightgcn import LightGCN
 from recveil.models.ncf import NCF
+from recveil.models.settings import SETTINGS
 
 __all__ = [
     "ATTACKS",
@@ -60,6 +61,7 @@ __all__ = [
     "described",
     "lookup",
     "make",
+    "model_for",
     "panel",
     "place_of",
 ]
@@ -150,6 +152,12 @@ def make(kind: str, name: str, table: Mapping[str, Callable[..., T]], **options:
         return constructor(**options)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{kind} '{name}' cannot be made with {options}: {error}") from error
+
+
+def model_for(data: str, name: str, options: Mapping[str, Any], device: str | None) -> Recommender:
+    """The model of this name with the settings that were found for this data set, and these options over them."""
+    tuned = SETTINGS.get(data, {}).get(name, {})
+    return make("model", name, MODELS, **{"device": device, **tuned, **options})
 
 
 def panel(name: str = "fast", device: str | None = None) -> dict[str, Attack]:

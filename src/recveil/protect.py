@@ -84,9 +84,8 @@ def protect(
 
     `utility` is a differentiable loss of the user vectors, for the defenses that weigh it.
     """
-    exposed = release(model, split, k)
     if defense is None:
-        return exposed
+        return release(model, split, k)
     if not model.user_vectors_.shape[1]:
         raise UsageError("This model has no user vectors, so an embedding defense has nothing to act on.")
     x = defense(model.user_vectors_, codes_of(targets), rng=rng, utility=utility)
@@ -96,7 +95,7 @@ def protect(
 
     users = np.arange(split.train.n_users)
     lists = top_k(score, users, k, seen_items(split.train, split.valid))
-    return Release(x, exposed.item_vectors, lists, score)
+    return Release(x, model.item_vectors_, lists, score)
 
 
 def displacement(before: FloatArray, after: FloatArray) -> float:

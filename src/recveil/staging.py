@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recveil.attacks.membership.texts import item_vectors
-from recveil.catalog import MODELS, make
+from recveil.catalog import model_for
 from recveil.core import Dataset, FloatArray, Recommender, Shadow, Watched
 from recveil.data.ids import Ids, alike, comparable
 from recveil.data.members import Filtered, three_way
@@ -24,7 +24,6 @@ from recveil.defenses.lists.popularity import Popularity
 from recveil.errors import UsageError
 from recveil.membership import Game
 from recveil.models.lfm import LFM
-from recveil.models.settings import SETTINGS
 from recveil.random import generator
 from recveil.shadowing import Policy, Served, defend, factor_items, serve, utility, utility_lost
 from recveil.training import load_data
@@ -80,8 +79,7 @@ class Model:
 
     def made(self, data: str, device: str | None) -> Recommender:
         """Ready to be trained, with the settings that were found for this data set."""
-        tuned = SETTINGS.get(data, {}).get(self.name, {})
-        return make("model", self.name, MODELS, **{"device": device, **tuned, **self.options})
+        return model_for(data, self.name, self.options, device)
 
 
 @dataclass(frozen=True)

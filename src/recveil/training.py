@@ -12,7 +12,7 @@ import torch
 
 from recveil.atomic import check_folder, make_folder
 from recveil.audit import audit
-from recveil.catalog import DEFENSES, MODELS, NETWORKS, make, panel, place_of
+from recveil.catalog import DEFENSES, NETWORKS, make, model_for, panel, place_of
 from recveil.clock import Clock
 from recveil.core import Attribute, Dataset, FloatArray, Recommender, Release, Split
 from recveil.data.released import write_attributes, write_lists, write_vectors
@@ -23,7 +23,6 @@ from recveil.errors import UsageError
 from recveil.metrics import ranking
 from recveil.models.objective import bpr_of_users
 from recveil.models.saving import save
-from recveil.models.settings import SETTINGS
 from recveil.protect import displacement, fitted, protect, targets_of
 from recveil.random import generator
 from recveil.regression import audit_number
@@ -104,8 +103,7 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
 
 
 def _model(plan: Plan) -> Recommender:
-    tuned = SETTINGS.get(plan.data, {}).get(plan.model, {})
-    return make("model", plan.model, MODELS, **{"device": plan.device, **tuned, **plan.options})
+    return model_for(plan.data, plan.model, plan.options, plan.device)
 
 
 def _made(defense: Defense | None, device: str | None) -> tuple[str, Any]:
@@ -144,12 +142,13 @@ def _measured(
     """
     assert exposed.score is not None
     assert exposed.user_vectors is not None
-    found: dict[str, Any] = {name: e.to_dict() for name, e in ranking.evaluate(exposed.score, split).items()}
+    told = ranking.seen_items(platform.train, platform.valid)
+    after = ranking.known_as_misses(ranking.rank(exposed.score, split.test, told), split.test, told)
+    found: dict[str, Any] = {name: e.to_dict() for name, e in ranking.measured(after).items()}
     if targets:
-        seen, told = (ranking.seen_items(part.train, part.valid) for part in (split, platform))
-        after = ranking.known_as_misses(ranking.rank(exposed.score, split.test, told), split.test, told)
+        seen = ranking.seen_items(split.train, split.valid)
         compared = utility(ranking.rank(plain.score, split.test, seen), after, [t for t in targets if not t.continuous])
-        found |= compared["after"] | {"undefended": compared["before"], "difference": compared["difference"]}
+        found |= {"undefended": compared["before"], "difference": compared["difference"]}
         found |= {"per_class": compared["per_class"]}
         if plain.user_vectors_.shape == exposed.user_vectors.shape:
             found["displacement"] = displacement(plain.user_vectors_, exposed.user_vectors)

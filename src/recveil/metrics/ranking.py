@@ -29,6 +29,7 @@ __all__ = [
     "evaluate",
     "hit_rate",
     "known_as_misses",
+    "measured",
     "mean",
     "ndcg",
     "precision",
@@ -241,6 +242,10 @@ def evaluate(
     if part not in ("test", "valid"):
         raise UsageError(f"There is no part '{part}' to evaluate on. Use 'test' or 'valid'.")
     history = [split.train, split.valid] if part == "test" else [split.train]
-    ranks = rank(score, split.test if part == "test" else split.valid, seen_items(*history))
+    return measured(rank(score, split.test if part == "test" else split.valid, seen_items(*history)), ks=ks)
+
+
+def measured(ranks: Ranks, *, ks: Sequence[int] = (5, 10, 15, 20)) -> dict[str, Estimate]:
+    """HR, NDCG, recall and precision at each k of items that were ranked already."""
     measures = {"hr": hit_rate, "ndcg": ndcg, "recall": recall, "precision": precision}
     return {f"{name}@{k}": mean(measure(ranks, k)) for name, measure in measures.items() for k in ks}
