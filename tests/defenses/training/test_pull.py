@@ -33,8 +33,8 @@ def pull(weighting: str = "equal", *, along: bool = False) -> Pull:
 
 
 def loss_of(made: Pull, users: list[int], x: torch.Tensor = X) -> torch.Tensor:
-    times = torch.bincount(torch.tensor(users), minlength=8)
-    return made(torch.tensor(users), x[users], (1 / times[users]).float())
+    once = 1 / torch.bincount(torch.tensor(users), minlength=8)[users].float()
+    return made(torch.tensor(users), x[users], 8 * once / once.sum())
 
 
 def way() -> torch.Tensor:

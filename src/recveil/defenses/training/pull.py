@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,19 +45,21 @@ class Pull:
         aim = places.toward - x if self.along else places.toward
         self.aim = x.new_zeros(table.shape).index_copy(0, self.rows, aim)
         self.spread = x.new_zeros(len(table)).index_copy(0, self.rows, places.spread)
+        if self.along:  # loss and slope then depend on nothing that a step changes: both are made here, for everybody
+            self.loss = self.weights * (self.aim.square().sum(1) + self.spread) / self.scale
+            self.slope = -2 * self.weights[:, None] * self.aim / self.scale
 
-    def __call__(self, users: torch.Tensor, vectors: torch.Tensor, once: torch.Tensor) -> torch.Tensor:
-        """The loss of a batch, whose users stand for all: each counts n / B times, B being the users of the batch.
+    def __call__(self, users: torch.Tensor, vectors: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        """The loss of a batch, whose users stand for all: `counts` says how often each row of it is to be taken.
 
-        So over batches of which every user is as likely a part as any other, the mean is the loss of the whole, for
-        small classes too, of whom many batches have nobody. `once` is 1 / how often each user is in the batch.
+        That is n / B times, B being the users of the batch. So over batches of which every user is as likely a part as
+        any other, the mean is the loss of the whole, for small classes too, of whom many batches have nobody.
         """
-        aim = self.aim[users]
         if self.along:
-            aim = aim + vectors.detach()
-        way = (vectors - aim).square().sum(1) + self.spread[users]
-        weight = self.weights[users] * once * (len(self.weights) / once.sum())
-        return (weight * way).sum() / self.scale
+            found: torch.Tensor = _Along.apply(vectors, self.loss, self.slope, users, counts)  # type: ignore[no-untyped-call]
+            return found
+        way = (vectors - self.aim[users]).square().sum(1) + self.spread[users]
+        return (self.weights[users] * counts * way).sum() / self.scale
 
     def _settle(self, device: torch.device) -> None:
         """Bring what is needed to where the vectors are."""
@@ -66,3 +69,18 @@ class Pull:
         by_class = 1 / sizes if self.weighting == "equal" else torch.full_like(sizes, 1 / len(own))
         self.weights = torch.cat([by_class, by_class.new_zeros(1)])[codes]  # what each user counts; nothing if unknown
         self.alignment = self.align(own)
+
+
+class _Along(torch.autograd.Function):
+    """A loss and a slope that are known for everybody, looked up for the users of a batch: a few small steps."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: torch.Tensor, loss: torch.Tensor, slope: torch.Tensor, *batch: torch.Tensor) -> Any:
+        users, counts = batch
+        ctx.save_for_backward(slope, users, counts)
+        return torch.dot(loss[users], counts).to(vectors.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        slope, users, counts = ctx.saved_tensors
+        return slope[users] * (counts * gradients[0])[:, None], None, None, None, None

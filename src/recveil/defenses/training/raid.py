@@ -157,13 +157,13 @@ class _Training:
         self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The loss of these users, 0 in Phase I; items play no part."""
-        loss = user_vectors.new_zeros(())
-        if self.active:
-            times = torch.zeros(len(self.codes), device=users.device)
-            once = 1 / times.index_add_(0, users, torch.ones_like(users, dtype=times.dtype))[users]
-            for target in self.active:
-                loss = loss + target(users, user_vectors, once)
-        return self.options.eta * self.options.strength * loss
+        if not self.active:
+            return user_vectors.new_zeros(())
+        times = torch.zeros(len(self.codes), device=users.device)
+        once = times.index_add_(0, users, torch.ones_like(users, dtype=times.dtype))[users].reciprocal_()
+        counts = once * (self.options.eta * self.options.strength * len(self.codes) / once.sum())
+        first, *others = (target(users, user_vectors, counts) for target in self.active)
+        return sum(others, first)
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
         """The table to release: with `final_map`, carried once more by `sliced`, all attributes together."""
