@@ -43,7 +43,8 @@ def test_1_attackers_that_collapsed_are_named_and_never_count_as_privacy() -> No
     x, secret = planted_leak(800, 6, 2, 2.5, rng=np.random.default_rng(0))
     kept = np.flatnonzero((secret.codes == 0) | (np.arange(800) % 18 < 7))  # as unequal as the genders of MovieLens
     small, secret = (0.01 * x[kept]).astype(np.float32), secret.take(kept)
-    theirs = audit(small, secret, attackers("raid-mlp"), rules=ONE_DEAL)
+    # A margin wide enough for so few users: no leak would be said of them, had these attackers looked.
+    theirs = audit(small, secret, attackers("raid-mlp"), rules=ONE_DEAL, margin=0.3)
     assert theirs.headline.degenerate
     assert theirs.verdict == "inconclusive"
     assert audit(small, secret, attackers("mlp"), rules=ONE_DEAL).verdict == "leak"
@@ -128,8 +129,8 @@ def test_7_what_is_attacked_and_protected_is_all_that_serving_needs(make: object
 def test_8_training_never_sees_the_test_item_and_no_number_comes_without_an_interval() -> None:
     """For every model the first half is a promise of the contract (testing.contracts_models.check_recommender)."""
     split = checkerboard()
-    moved = replace(split, test=replace(split.test, item=(split.test.item + 5) % split.test.n_items))
-    one, two = (NCF(epochs=3, device="cpu").fit(s, rng=generator(0, "ways")) for s in (split, moved))
+    without = replace(split, test=None)  # type: ignore[arg-type]
+    one, two = (NCF(epochs=3, device="cpu").fit(s, rng=generator(0, "ways")) for s in (split, without))
     assert np.array_equal(one.user_vectors_, two.user_vectors_)
     x, secret = planted_leak(60, 3, 2, 1.0, rng=np.random.default_rng(5))
     with pytest.raises(UsageError, match="at least 2 folds"):

@@ -13,7 +13,7 @@ from recveil.attacks.attribute.battery import ATTACKS
 from recveil.attacks.attribute.tasks import Task
 from recveil.core import UNKNOWN
 from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.defenses.embeddings.maps import Keeps
+from recveil.defenses.embeddings.maps import Keeps, Squash
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.errors import DataError, UsageError
 from recveil.metrics.leakage import balanced_accuracy, confusion
@@ -73,6 +73,7 @@ def test_new_users_of_known_class_tell_an_attacker_nothing(attack: str) -> None:
 @pytest.mark.parametrize("name", ["gaussian", "sliced"])
 def test_who_is_unknown_goes_where_no_label_is_needed(name: str) -> None:
     x, codes = skewed(4, 500)
+    x = np.tanh(x)  # light tails: nothing goes before the Gaussian map
     method = make(name).fit(x, codes)
     nobody = method.transform(x)
     np.testing.assert_array_equal(nobody, method.transform(x, np.full(len(x), UNKNOWN)))
@@ -140,3 +141,13 @@ def test_one_class_is_a_map_that_does_nothing(tmp_path: Path) -> None:
     method = make("sliced").fit(x, np.zeros_like(codes))
     method.save(tmp_path / "map")
     np.testing.assert_allclose(Sliced.load(tmp_path / "map").transform(x, codes), x, atol=1e-6)
+
+
+def test_what_was_brought_near_comes_back() -> None:
+    x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) ** 3
+    squash = Squash.of(x)
+    near = squash(x)
+    assert torch.linalg.vector_norm(near, dim=1).max() < 3
+    torch.testing.assert_close(squash.undone()(near), x)
+    center = x.mean(0, keepdim=True)
+    torch.testing.assert_close(squash.undone()(squash(center)), center)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,32 @@ def test_the_table_is_the_same_whether_the_map_is_kept_or_not() -> None:
     called = Sliced(device="cpu")(x, secret.codes, rng=np.random.default_rng(1))
     released = Sliced(device="cpu").release(x, secret.codes, np.random.default_rng(1))[0]
     assert np.array_equal(called, released)
+
+
+def heavy_world(n: int = 1500, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Two classes with tails of their own: users on rays, a few of them very far out."""
+    rng = np.random.default_rng(8)
+    codes = (np.arange(n) % 3 == 0).astype(np.int64)
+    far = rng.lognormal(0.6 * codes, 0.9)[:, None]
+    return (rng.standard_normal((n, d)) * far + 0.5 * codes[:, None]).astype(np.float32), codes
+
+
+def test_heavy_tails_are_brought_near_and_the_map_is_kept_and_read_again(tmp_path: Path) -> None:
+    x, codes = heavy_world()
+    method = Sliced(device="cpu")
+    out = method.fit_transform(x, codes)
+    assert [type(stage).__name__ for _, stage in method.map_.stages] == ["Squash", "AffineMap", "SlicedMap", "Stretch"]
+    lengths = [np.sort(np.linalg.norm(out[codes == k], axis=1)) for k in (0, 1)]
+    before = [np.sort(np.linalg.norm(x[codes == k], axis=1)) for k in (0, 1)]
+    gap, was = (abs(np.log(np.median(a) / np.median(b))) for a, b in (lengths, before))
+    assert gap < 0.1 < 0.4 < was
+    method.save(tmp_path / "map.safetensors")
+    late = heavy_world(300)
+    again = Sliced.load(tmp_path / "map.safetensors").transform(*late)
+    np.testing.assert_allclose(again, method.transform(*late), rtol=1e-6)
+
+
+def test_light_tails_are_left_as_they_are() -> None:
+    x, codes = np.random.default_rng(3).standard_normal((400, 6)).astype(np.float32), np.arange(400) % 2
+    method = Sliced(device="cpu").fit(x, codes)
+    assert [type(stage).__name__ for _, stage in method.map_.stages] == ["AffineMap", "SlicedMap"]

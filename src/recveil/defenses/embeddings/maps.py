@@ -1,7 +1,8 @@
 """Fitted maps: what carried the users of a fit, kept for users who come later, on disk without pickle.
 
 A map is a list of stages. Each cuts the users into cells and carries each cell by an `AffineMap` or by the rounds of a
-`SlicedMap`. A user of an unknown class, or of one that was not there at the fit, takes the label-free affine map only.
+`SlicedMap`; `Squash` and `Stretch` go before and after them, for all users alike. A user of an unknown class, or of one
+that was not there at the fit, takes what needs no label only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from recveil.errors import DataError, UsageError
 from recveil.ot.sliced import apply_shifts
 from recveil.random import generator
 
-__all__ = ["AffineMap", "FittedMap", "Keeps", "SlicedMap", "Stage", "blend", "unit"]
+__all__ = ["AffineMap", "FittedMap", "Keeps", "SlicedMap", "Squash", "Stage", "Stretch", "blend", "unit"]
 
 FORMAT = "recveil map 1"
 BLOCK = 1 << 14
@@ -63,21 +64,70 @@ class SlicedMap:
 
     def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         """The users where the rounds carry them; computed in float32."""
-        m, to, back, shifts = (t.float() for t in (self.m, self.to, self.back, self.shifts))
         out = x.double()
-        for k in range(shifts.shape[1] if len(to) else 0):
+        for k in range(self.shifts.shape[1] if len(self.to) else 0):
             for rows in torch.split((codes == k).nonzero()[:, 0], BLOCK if x.device.type == "cpu" else 1 << 18):
-                y = out[rows].float() - m
-                for r in range(len(to)):
-                    y.addmm_(apply_shifts(y @ to[r], shifts[r, k]), back[r])
-                out[rows] = (y + m).double()
+                out[rows] = self.moved(out[rows].float(), k).double()
         return out
 
+    def moved(self, x: torch.Tensor, k: int) -> torch.Tensor:
+        """Users of class k, in 32 bits, where the rounds carry them."""
+        m, to, back, shifts = (t.float() for t in (self.m, self.to, self.back, self.shifts))
+        y = x - m
+        for r in range(len(to)):
+            y.addmm_(apply_shifts(y @ to[r], shifts[r, k]), back[r])
+        return y + m
 
-Stage = tuple[IntArray, AffineMap | SlicedMap]
+
+@dataclass(frozen=True, eq=False)
+class Squash:
+    """Users far out brought near, each on its own ray: r -> log(1 + r), in units of the typical distance from m.
+
+    One and the same map for everybody, and it can be undone: what is alike for all classes stays so.
+    """
+
+    m: torch.Tensor  # (d,)
+    unit: torch.Tensor  # ()
+
+    @classmethod
+    def of(cls, x: torch.Tensor) -> Squash:
+        """For users spread as these are."""
+        m = x.mean(0)
+        far = torch.linalg.matrix_norm(x - m) / max(1, len(x)) ** 0.5
+        return cls(m, far.clamp(min=1e-300))
+
+    def __call__(self, x: torch.Tensor, codes: torch.Tensor | None = None) -> torch.Tensor:
+        """The users nearer; classes play no part."""
+        z = (x.double() - self.m) / self.unit
+        return z * _per_length(torch.log1p, z)
+
+    def undone(self) -> Stretch:
+        """The way back."""
+        return Stretch(self.m, self.unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """What undoes a `Squash`."""
+
+    m: torch.Tensor  # (d,)
+    unit: torch.Tensor  # ()
+
+    def __call__(self, z: torch.Tensor, codes: torch.Tensor | None = None) -> torch.Tensor:
+        """The users where they would be had nobody been brought near."""
+        return z.double() * _per_length(torch.expm1, z.double()) * self.unit + self.m
+
+
+def _per_length(change: Callable[[torch.Tensor], torch.Tensor], z: torch.Tensor) -> torch.Tensor:
+    r: torch.Tensor = torch.linalg.vector_norm(z, dim=1, keepdim=True).clamp(min=1e-300)
+    return change(r) / r
+
+
+Carrier = AffineMap | SlicedMap | Squash | Stretch
+Stage = tuple[IntArray, Carrier]
 """The keys of the cells, and what carries them."""
 
-KINDS: dict[str, Any] = {"AffineMap": AffineMap, "SlicedMap": SlicedMap}
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (AffineMap, SlicedMap, Squash, Stretch)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +252,7 @@ def blend(start: torch.Tensor, moved: torch.Tensor, strength: float) -> FloatArr
     return out
 
 
-def _on(stage: AffineMap | SlicedMap, device: torch.device) -> AffineMap | SlicedMap:
+def _on(stage: Carrier, device: torch.device) -> Carrier:
     moved: dict[str, Any] = {k: v.to(device) for k, v in vars(stage).items() if isinstance(v, torch.Tensor)}
     return replace(stage, **moved)
 
