@@ -5,10 +5,6 @@ All matrices are symmetric and positive semi-definite, float64, and may be stack
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
-
 import torch
 
 __all__ = ["barycenter", "bures", "power", "transport"]
@@ -17,19 +13,6 @@ FLOOR = 1e-12
 """Eigenvalues under this share of the largest count as zero."""
 
 
-def _beside(solve: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Solve on the CPU and bring the answer back: a GPU takes many times as long to factor small matrices."""
-
-    @wraps(solve)
-    def solved(*matrices: torch.Tensor, **options: Any) -> torch.Tensor:
-        return solve(*(m.cpu() if isinstance(m, torch.Tensor) else m for m in matrices), **options).to(
-            matrices[0].device
-        )
-
-    return solved
-
-
-@_beside
 def power(C: torch.Tensor, exponent: float) -> torch.Tensor:
     """C to a real power on its range; a negative power is a pseudo-inverse."""
     values, vectors = torch.linalg.eigh(C)
@@ -38,20 +21,17 @@ def power(C: torch.Tensor, exponent: float) -> torch.Tensor:
     return torch.matmul(vectors * powered[..., None, :], vectors.mT)
 
 
-@_beside
 def bures(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """The squared Bures distance tr A + tr B - 2 tr (A^1/2 B A^1/2)^1/2."""
     cross: torch.Tensor = torch.linalg.svdvals(power(A, 0.5) @ power(B, 0.5)).sum(-1)
     return _trace(A) + _trace(B) - 2 * cross
 
 
-@_beside
 def transport(C: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """The symmetric A with A C A = B: for rows, x -> x A carries N(0, C) to N(0, B) with least displacement."""
     return _between(power(C, 0.5), power(C, -0.5), power(B, 0.5))
 
 
-@_beside
 def barycenter(C: torch.Tensor, weights: torch.Tensor, *, tolerance: float = 1e-10, steps: int = 500) -> torch.Tensor:
     """The covariance B that minimizes sum_k p_k bures(C_k, B), by the fixed point of Alvarez-Esteban et al. (2016).
 

@@ -17,8 +17,8 @@ REACH = 0.98
 def random_rotation(d: int, generator: torch.Generator) -> torch.Tensor:
     """An orthogonal (d, d) matrix, uniformly distributed (QR of a Gaussian with the signs set right)."""
     gauss = torch.randn(d, d, generator=generator, device=generator.device, dtype=torch.float64)
-    q, r = torch.linalg.qr(gauss.cpu())  # faster there, small as it is
-    return torch.mul(q, r.diagonal().sign()).to(gauss.device)
+    q, r = torch.linalg.qr(gauss)
+    return torch.mul(q, r.diagonal().sign())
 
 
 def align_axes(z: torch.Tensor, members: list[torch.Tensor]) -> torch.Tensor:

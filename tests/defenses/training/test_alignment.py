@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.training.alignment import SEEDINGS, Atoms, ClassMaps, far_apart, stratified
 from recveil.ot.cost import typical_distance
 from recveil.testing.worlds import planted_leak
@@ -65,12 +64,16 @@ def test_places_lie_among_the_atoms() -> None:
     assert float(places.spread.mean()) < typical_distance(x) / 2
 
 
-def test_between_renewals_sliced_takes_the_gaussian_maps() -> None:
+@pytest.mark.parametrize("sliced", [True, False])
+def test_between_renewals_the_way_stays_less_what_the_class_has_come_closer(sliced: bool) -> None:
     x, codes = world()
-    wanted = Gaussian(device="cpu")(x.numpy(), codes.numpy(), rng=np.random.default_rng(0))
-    maps = ClassMaps(codes, np.random.default_rng(0), True, None)
-    np.testing.assert_array_equal(maps(x, renew=False).toward.numpy(), wanted)
-    assert not np.array_equal(maps(x, renew=True).toward.numpy(), wanted)
+    maps = ClassMaps(codes, np.random.default_rng(0), sliced, None)
+    way = maps(x, renew=True).toward - x
+    torch.testing.assert_close(maps(x, renew=False).toward, x + way)
+    torch.testing.assert_close(maps(x + 3.0, renew=False).toward, x + 3.0 + way)  # all together: nobody is closer
+    there = maps(x + way, renew=False).toward - (x + way)
+    means = torch.stack([there[codes == k].mean(0) for k in range(int(codes.max()) + 1)])
+    torch.testing.assert_close(means, means.mean(0).expand_as(means), atol=1e-4, rtol=0)
 
 
 def test_a_stratified_sample_has_every_class_by_its_share_and_nobody_twice() -> None:

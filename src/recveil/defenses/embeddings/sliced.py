@@ -139,7 +139,7 @@ class _Frames:
     def __init__(self, x: torch.Tensor, draws: torch.Generator) -> None:
         self.m, self.d, self.draws = x.mean(0), x.shape[1], draws
         C = (x - self.m).mT @ (x - self.m) / len(x)
-        values, vectors = (part.to(x.device) for part in torch.linalg.eigh(C.cpu()))
+        values, vectors = torch.linalg.eigh(C)
         self.vectors, self.scale = vectors.flip(1), values.flip(0).clamp(min=0).sqrt()
         self.columns = C.diagonal().sqrt()
 

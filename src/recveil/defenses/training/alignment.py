@@ -88,20 +88,30 @@ class Atoms:
 class ClassMaps:
     """Ours: the continuous class maps of `gaussian` or `sliced`, which keep users apart that atoms would pile up.
 
-    With `sliced`, the rounds are looked for when the aim is renewed, and only the Gaussian part in between.
+    They are looked for when the aim is renewed. In between each user keeps the way it was given, less what its class
+    has come closer since, in the mean: else the classes would walk past each other.
     """
 
     codes: torch.Tensor
     rng: np.random.Generator
     sliced: bool
     device: str | None
+    way: torch.Tensor | None = field(init=False, default=None)
 
     def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
         """Where the class maps carry the users."""
-        where = self.device or str(x.device)
-        method = Sliced(rounds=ROUNDS, drawn=0, device=where) if self.sliced and renew else Gaussian(device=where)
-        moved = method(x.cpu().numpy(), self.codes.cpu().numpy(), rng=self.rng)
-        return Places(torch.as_tensor(moved).to(x), x.new_zeros(len(x)))
+        if renew or self.way is None:
+            where = self.device or str(x.device)
+            method = Sliced(rounds=ROUNDS, drawn=0, device=where) if self.sliced else Gaussian(device=where)
+            moved = method(x.cpu().numpy(), self.codes.cpu().numpy(), rng=self.rng)
+            self.sizes = torch.bincount(self.codes)[:, None]
+            self.way, self.lead = torch.as_tensor(moved).to(x) - x, self._lead(x)
+        return Places(x + self.way - (self._lead(x) - self.lead)[self.codes], x.new_zeros(len(x)))
+
+    def _lead(self, x: torch.Tensor) -> torch.Tensor:
+        """How far the mean of each class is from the mean of all."""
+        means = x.new_zeros(len(self.sizes), x.shape[1]).index_add_(0, self.codes, x) / self.sizes
+        return means - x.mean(0)
 
 
 def stratified(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:

@@ -5,8 +5,9 @@ Phase I learns to recommend and nothing else. In Phase II every step adds
     eta / s * sum_i W2^2(P_i, P*);   user p of class i (Lemma 2): gradient (2 eta / s) sum_q T_i(p, q) (y_p - atom_q)
 
 where P_i are the users of class i, P* the barycenter of the classes, renewed every `xi` passes, and T_i the coupling of
-class i with it, renewed in every pass. `s` is the median squared distance of two users, so that `eta` does not depend
-on the unit of the vectors (user vectors twice as long, item vectors half as long, and both gradients halve).
+class i with it, renewed in every pass (class maps: with the barycenter). `s` is the median squared distance of two
+users, so that `eta` does not depend on the unit of the vectors (user vectors twice as long, item vectors half as long,
+and both gradients halve).
 
 Of a batch, the B users stand for all n, and each counts n / B times (who is there twice, as one). So a step sees the
 whole pull on average, as it sees the whole recommendation loss, and `eta` is what the one counts beside the other: it
@@ -62,7 +63,7 @@ class Raid:
     """
 
     strength: float = 1.0
-    eta: float = 0.03
+    eta: float = 0.003
     phase_one: float | None = None
     xi: int = 4
     alignment: str = "sliced"
