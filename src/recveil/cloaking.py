@@ -15,10 +15,14 @@ from recveil.data.files import Vectors, check_output, write_embeddings
 from recveil.errors import RecveilError, UsageError
 from recveil.frontier import frontier
 from recveil.inputs import Files
+from recveil.large import is_large, open_large
 from recveil.protect import codes_of, displacement
 from recveil.random import generator
-from recveil.remarks import notes_on, small_classes_as_one
+from recveil.remarks import UNKNOWN_USERS, notes_on, small_classes_as_one
 from recveil.report.document import audits, details, header, merged, utility
+from recveil.scale.cloak import cloak_table
+from recveil.scale.engine import Engine
+from recveil.scale.table import open_table
 from recveil.serving import Serving, serve_files, serve_run
 from recveil.workflow import Protocol, activity_of, check_outputs, described, notes_of, with_the_past, write_results
 
@@ -37,6 +41,15 @@ class Defense:
     frontier: bool = False
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where the results go, and whether an audit is wanted without a page."""
+
+    out: Path
+    report: Path | None
+    audited: bool
+
+
 def cloak_files(
     files: Files,
     names: list[str],
@@ -46,15 +59,21 @@ def cloak_files(
     out: Path,
     report: Path | None = None,
     audited: bool = False,
+    engine: Engine | None = None,
 ) -> dict[str, Any]:
     """Defend the table in the files and write it; with a report or `audited`, attack it before and after.
 
     Where it is known how the vectors are served (`--run`, or item vectors and interactions), also what the
-    recommendations are worth before and after, and whether the lists made from them still tell the class.
+    recommendations are worth before and after, and whether the lists made from them still tell the class. A large
+    table, or one for which an engine is named, is read and written in blocks.
     """
-    check_outputs(report, out)
+    check_outputs(report)
     lookup("panel", rules.panel, PANELS)
     method = make("defense", defense.method, EMBEDDING_DEFENSES, strength=defense.strength, device=rules.device)
+    if is_large(files) or engine is not None:
+        places = Places(out, report, audited)
+        return _cloak_large(files, names, defense, rules, method=method, places=places, engine=engine)
+    check_outputs(out)
     vectors, targets = files.read(names)
     check_output(out, vectors)
     targets, rest = small_classes_as_one(targets)
@@ -87,6 +106,53 @@ def cloak_files(
             document["frontier"] = _frontier(vectors.x, targets, rules, serving)
     write_embeddings(out, vectors, x)
     write_results(document, report, None)
+    return document
+
+
+def _cloak_large(
+    files: Files,
+    names: list[str],
+    defense: Defense,
+    rules: Protocol,
+    *,
+    method: Any,
+    places: Places,
+    engine: Engine | None,
+) -> dict[str, Any]:
+    """The same for a table that is never in memory; audited is a sample, the same users before and after."""
+    if defense.frontier:
+        raise UsageError("--frontier cannot be used with a large table. Take a part of it that fits into memory.")
+    large, clock = open_large(files, names), Clock()
+    done = cloak_table(large.table, large.facts, method, places.out, seed=rules.seed, engine=engine)
+    notes = [*done.notes]
+    for name, classes in done.counts.items():
+        if unknown := done.rows - sum(classes.values()):
+            notes.append(f"{unknown:,} users with unknown {name} {UNKNOWN_USERS[defense.method]}.")
+        if large.facts.path is None:
+            notes.append(f"{places.out} still has the column {name}: leave it out of what you publish.")
+    document: dict[str, Any] = {
+        **header("cloak", sys.argv),
+        "input": {"name": large.table.path.name, "n_users": done.rows, "d": done.d},
+        "seconds": sum(done.seconds.values()),
+        "defense": {
+            "name": defense.method,
+            "strength": defense.strength,
+            "targets": names,
+            "displacement": {"relative": done.displacement},
+            "notes": notes,
+        },
+        "counts": done.counts,
+        "parts": {"written": done.written, "found": done.found},
+        "timings": {**done.seconds},
+        "warnings": [],
+    }
+    if places.report is not None or places.audited:
+        which = large.stratified(rules.rules, rules.margin, rules.seed, engine)
+        before, after = (which.draw(table, engine) for table in (large.table, open_table(places.out, large.table.ids)))
+        document |= _judged(before.x, after.x, before.targets, rules, clock, None)
+        document["warnings"] = [which.sentence(done.rows), *document["warnings"]]
+        document["timings"] |= clock.seconds
+    write_results(document, places.report, None)
     return document
 
 

@@ -33,6 +33,7 @@ class Files:
     interactions: Path | None = None
     numeric: Sequence[str] = ()
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    stream: bool = False
 
     def read(self, names: list[str], *, numbers: bool = False) -> tuple[Vectors, list[Attribute]]:
         """The vectors, and the named attributes of their users; without names, all, or all that are classes."""

@@ -11,10 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-__all__ = ["Reporter", "reporting", "track"]
+__all__ = ["Reporter", "Rows", "reporting", "track"]
 
 T = TypeVar("T")
 Reporter = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
+
+
+class Rows(int):
+    """An item that stands for so many rows: progress is then counted in rows, and said in rows a second."""
 
 
 def _silent(items: Iterable[T], label: str, total: int | None) -> Iterable[T]:

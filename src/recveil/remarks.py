@@ -11,7 +11,7 @@ from recveil.data.attributes import without_empty_classes
 from recveil.data.files import require_classes
 from recveil.defenses.embeddings.attrcloak import with_rest
 
-__all__ = ["notes_on", "small_classes_as_one"]
+__all__ = ["UNKNOWN_USERS", "notes_on", "small_classes_as_one"]
 
 REST = "rest"
 

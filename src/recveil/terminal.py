@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import typer
 
 from recveil.errors import RecveilError
-from recveil.progress import reporting
+from recveil.progress import Rows, reporting
 
 __all__ = ["emit", "guarded", "print_summary", "progress_bars", "say"]
 
@@ -95,13 +95,15 @@ def _bar(items: Iterable[T], label: str, total: int | None) -> Iterator[T]:
     try:
         for item in items:
             yield item
-            count += 1
-            if bar is None and time.monotonic() - start > PATIENCE:
+            count += item if isinstance(item, Rows) else 1
+            seconds = time.monotonic() - start
+            if bar is None and seconds > PATIENCE:
                 bar = Progress(console=Console(stderr=True), transient=True)
                 task = bar.add_task(label, total=total)
                 bar.start()
             if bar is not None:
-                bar.update(task, completed=count)
+                pace = f"{label}, {count / seconds:,.0f} rows/s" if isinstance(item, Rows) else label
+                bar.update(task, completed=count, description=pace)
     finally:
         if bar is not None:
             bar.stop()

@@ -20,8 +20,9 @@ from recveil.clock import Clock
 from recveil.core import Attribute, FloatArray, IntArray
 from recveil.data.attributes import joint
 from recveil.data.files import Vectors, read_interactions
-from recveil.errors import RecveilError
+from recveil.errors import RecveilError, UsageError
 from recveil.inputs import Files
+from recveil.large import is_large, open_large
 from recveil.regression import NumberAudit, audit_number
 from recveil.report.document import audits, details, header, merged, protocol, write_json
 from recveil.report.html import write_report
@@ -131,7 +132,7 @@ def audit_files(
     outputs = outputs or Outputs()
     outputs.check()
     lookup("panel", rules.panel, PANELS)
-    vectors, named = files.read(names, numbers=True)
+    vectors, named, drawn = _read(files, names, rules, before)
     targets, numbers = ([t for t in named if t.continuous == kind] for kind in (False, True))
     if together and len(targets) > 1:
         targets = [*targets, joint(targets)]
@@ -142,11 +143,11 @@ def audit_files(
         results, guessed = rules.run(x, targets), rules.run_numbers(x, numbers)
     document: dict[str, Any] = {
         **header("audit", sys.argv),
-        "input": described(files, vectors),
+        "input": {**described(files, vectors), **drawn},
         "protocol": rules.to_dict(),
         "targets": audits([*results, *guessed]),
         "timings": clock.seconds,
-        "warnings": [*_left_out(rules.panel), *notes_of([*results, *guessed])],
+        "warnings": [*_left_out(rules.panel), *drawn.values(), *notes_of([*results, *guessed])],
     }
     if before is not None:
         with clock.step("audit with the earlier table"):
@@ -165,6 +166,19 @@ def audit_files(
         write_risk(outputs.risk, vectors.ids, {r.target: _risk(r) for r in results})
     write_results(document, outputs.report, outputs.out)
     return document
+
+
+def _read(
+    files: Files, names: list[str], rules: Protocol, before: Path | None
+) -> tuple[Vectors, list[Attribute], dict[str, str]]:
+    """The vectors and the attributes of their users; of a large table those of a sample, and what is said of it."""
+    if not is_large(files):
+        return *files.read(names, numbers=True), {}
+    if rules.surface != "user_vectors" or before is not None:
+        what = "--before" if before is not None else f"--surface {rules.surface}"
+        raise UsageError(f"{what} cannot be used with a large table. Take a part of it that fits into memory.")
+    vectors, targets, sentence = open_large(files, names).drawn(rules.rules, rules.margin, rules.seed)
+    return vectors, targets, {"sample": sentence}
 
 
 def activity_of(files: Files, vectors: Vectors) -> IntArray | None:

@@ -29,7 +29,19 @@ from recveil.data.tables import ITEM, USER, column, read_table
 from recveil.data.text import existing_file, narrow, unreadable
 from recveil.errors import DataError, UsageError
 
-__all__ = ["Vectors", "check_output", "floats", "read_embeddings", "rows_of", "write_embeddings"]
+__all__ = [
+    "PARQUET",
+    "Vectors",
+    "check_output",
+    "floats",
+    "id_file",
+    "numbered_columns",
+    "read_embeddings",
+    "rows_of",
+    "table_with",
+    "vectors_in",
+    "write_embeddings",
+]
 
 PARQUET = (".parquet", ".pq")
 TEXT = {".csv": ",", ".tsv": "\t"}
@@ -75,7 +87,7 @@ def read_embeddings(
     if ids is not None:
         if vectors.holds_ids:
             raise UsageError(f"{path} has ids of its own in '{vectors.key}'. Leave out the ids in {ids}.")
-        vectors = replace(vectors, ids=_id_file(Path(ids), of))
+        vectors = replace(vectors, ids=id_file(Path(ids), of))
     n = len(vectors.x)
     if len(vectors.ids) != n:
         raise DataError(
@@ -108,9 +120,9 @@ def write_embeddings(path: str | Path, vectors: Vectors, x: FloatArray) -> None:
         _write_safetensors(path, vectors, x)
     elif suffix in PARQUET:
         with writing(path) as temporary:
-            pyarrow.parquet.write_table(_table_with(vectors, x), temporary)
+            pyarrow.parquet.write_table(table_with(vectors, x), temporary)
     else:
-        _write_text(path, _table_with(vectors, x.astype(np.float32)), TEXT[suffix])
+        _write_text(path, table_with(vectors, x.astype(np.float32)), TEXT[suffix])
 
 
 def check_output(path: str | Path, vectors: Vectors) -> Path:
@@ -137,23 +149,28 @@ def rows_of(path: str | Path) -> pa.Table:
 
 
 def _from_table(path: Path, of: str) -> Vectors:
-    table = rows_of(path)
+    return vectors_in(rows_of(path), path, of)
+
+
+def vectors_in(table: pa.Table, path: Path, of: str = "user") -> Vectors:
+    """The vectors in a table that was read from this file, not yet checked."""
     key = column(table, USER if of == "user" else ITEM, path)
     if "embedding" in table.column_names:
         x = _lists(table, key, path)
         columns: tuple[str, ...] = ("embedding",)
     else:
-        columns = _numbered_columns(table, path)
+        columns = numbered_columns(table.column_names, path)
         x = np.stack([floats(table.column(name), name, path) for name in columns], axis=1)
     kinds = {getattr(kind, "value_type", kind) for kind in (table.schema.field(name).type for name in columns)}
     wide = path.suffix.lower() in PARQUET and pa.float64() in kinds
     return Vectors(_one(table.column(key)), _narrow32(x), key, columns, table, np.float64 if wide else np.float32, of)
 
 
-def _numbered_columns(table: pa.Table, path: Path) -> tuple[str, ...]:
-    numbers = sorted(int(found[1]) for found in map(_NUMBERED.fullmatch, table.column_names) if found)
+def numbered_columns(names: list[str], path: Path) -> tuple[str, ...]:
+    """The columns emb_0, emb_1, ... among these, which must be there without gaps."""
+    numbers = sorted(int(found[1]) for found in map(_NUMBERED.fullmatch, names) if found)
     if not numbers:
-        given = ", ".join(table.column_names[:12])
+        given = ", ".join(names[:12])
         raise DataError(f"{path} has no column 'embedding' and no columns emb_0, emb_1, ...; it has {given}.")
     if numbers != list(range(len(numbers))):
         gap = next(number for number in range(len(numbers) + 1) if number not in numbers)
@@ -243,7 +260,8 @@ def _from_safetensors(path: Path, of: str) -> Vectors:
     return replace(vectors, ids=ids, columns=(name,), source=tensors)
 
 
-def _id_file(path: Path, of: str) -> pa.Array:
+def id_file(path: Path, of: str) -> pa.Array:
+    """The ids in a file, one for each row."""
     path = existing_file(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":
@@ -269,7 +287,7 @@ def _narrow32(x: NDArray[Any]) -> NDArray[np.float32]:
         return x.astype(np.float32)
 
 
-def _table_with(vectors: Vectors, x: FloatArray) -> pa.Table:
+def table_with(vectors: Vectors, x: FloatArray) -> pa.Table:
     """The table the vectors came in, or a new one, with `x` in place of the old vectors."""
     table = vectors.source if isinstance(vectors.source, pa.Table) else pa.table({vectors.key: vectors.ids})
     if vectors.columns[0] == "emb_0":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 __all__ = ["Moments"]
 
-BLOCK = 1 << 18
-"""Rows converted to float64 at once."""
+BLOCK = 1 << 9
+"""Rows at a time: few enough to stay in the processor's cache, where widening and multiplying them costs little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,24 +29,32 @@ class Moments:
     def of(cls, x: torch.Tensor, codes: torch.Tensor, n_classes: int) -> Moments:
         """The moments of these rows; rows with a negative code belong to no class."""
         total = cls.empty(n_classes, x.shape[1], x.device)
-        for start in range(0, len(x), BLOCK):
-            part = slice(start, start + BLOCK)
-            total = total.merge(cls._of_block(x[part].double(), codes[part], n_classes))
+        for k in range(n_classes):
+            rows = (codes == k).nonzero()[:, 0]
+            if len(rows):
+                total._gather(k, x, rows)
         return total
+
+    def _gather(self, k: int, x: torch.Tensor, rows: torch.Tensor) -> None:
+        """Put the moments of these rows in the place of class k, which is still empty."""
+        # A pilot mean is taken off before anything is squared: far from zero, squares drown what differs.
+        pilot = x[rows[:BLOCK]].double().mean(0)
+        first, second = self.mean[k], self.scatter[k]
+        wide = torch.empty(min(BLOCK, len(rows)), x.shape[1], dtype=torch.float64, device=x.device)
+        for part in torch.split(rows, BLOCK):
+            block = torch.sub(x[part], pilot, out=wide[: len(part)])
+            first += block.sum(0)
+            second += block.mT @ block
+        self.n[k] = len(rows)
+        first /= len(rows)
+        second -= len(rows) * torch.outer(first, first)
+        first += pilot
 
     @classmethod
     def empty(cls, n_classes: int, d: int, device: torch.device) -> Moments:
         """The moments of nothing: merging it changes nothing."""
         zeros = torch.zeros(n_classes, d, d, dtype=torch.float64, device=device)
         return cls(zeros[:, 0, 0].clone(), zeros[:, 0].clone(), zeros)
-
-    @classmethod
-    def _of_block(cls, x: torch.Tensor, codes: torch.Tensor, n_classes: int) -> Moments:
-        rows = [x[codes == k] for k in range(n_classes)]
-        n = torch.tensor([len(r) for r in rows], dtype=torch.float64, device=x.device)
-        mean = torch.stack([r.mean(0) if len(r) else x.new_zeros(x.shape[1]) for r in rows])
-        scatter = torch.stack([(r - m).T @ (r - m) for r, m in zip(rows, mean, strict=True)])
-        return cls(n, mean, scatter)
 
     def merge(self, other: Moments) -> Moments:
         """The moments of both sets of rows together."""
@@ -67,7 +76,19 @@ class Moments:
 
     def pooled(self) -> Moments:
         """All classes as one."""
-        total = Moments.empty(1, self.mean.shape[1], self.mean.device)
-        for k in range(len(self.n)):
-            total = total.merge(Moments(self.n[k : k + 1], self.mean[k : k + 1], self.scatter[k : k + 1]))
-        return total
+        return self.grouped([0] * len(self.n), 1)
+
+    def grouped(self, groups: Sequence[int], n_groups: int) -> Moments:
+        """The moments of groups of classes: class k goes to `groups[k]`, or nowhere if that is negative."""
+        parts = []
+        for group in range(n_groups):
+            total = Moments.empty(1, self.mean.shape[1], self.mean.device)
+            for k in (k for k, its in enumerate(groups) if its == group):
+                total = total.merge(Moments(self.n[k : k + 1], self.mean[k : k + 1], self.scatter[k : k + 1]))
+            parts.append(total)
+        return Moments(*(torch.cat([getattr(p, name) for p in parts]) for name in ("n", "mean", "scatter")))
+
+    def carried(self, center: torch.Tensor, A: torch.Tensor, m: torch.Tensor) -> Moments:
+        """The moments after x -> (x - center[k]) A[k] + m[k] for each class k."""
+        mean = torch.einsum("ki,kij->kj", self.mean - center, A) + m
+        return Moments(self.n, mean, A.mT @ self.scatter @ A)
