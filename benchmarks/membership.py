@@ -1,8 +1,11 @@
-"""Membership inference: shadow x target grids, ablation, generators, the defense; and the time of one DL-MIA setting.
+"""Membership inference: shadow x target grids, ablation, generators, the defense, checks; and the time of DL-MIA.
 
     RECVEIL_DATA=... python benchmarks/membership.py --part heat --data ml-1m --kind general --log rows.jsonl
     RECVEIL_DATA=... python benchmarks/membership.py --part ablation --seeds 0 1 2 3 4 --log rows.jsonl
     python benchmarks/membership.py --show rows.jsonl > docs/results/membership.md
+    RECVEIL_DATA=... python benchmarks/membership.py --part null --data ml-100k --runs 100 --log rows.jsonl
+    RECVEIL_DATA=... python benchmarks/membership.py --part power --data ml-100k --seeds 0 1 2 --log rows.jsonl
+    RECVEIL_DATA=... python benchmarks/membership.py --part features --pairs lfm:ncf --out docs/results
     python benchmarks/membership.py --part speed [--device cuda] [--threads 1]
 
 One row for each data set, kind, seed, policy, shadow, target and game. Users are split in three by the seed; each model
@@ -18,13 +21,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import argparse
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import rows as rows_of
 import torch
+from membership_checks import null, power
 
 from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA, ENCODERS
@@ -32,6 +36,7 @@ from recveil.attacks.membership.texts import item_vectors
 from recveil.catalog import MODELS
 from recveil.core import Shadow, Watched
 from recveil.data.members import Parts, three_way
+from recveil.data.sources import load_data
 from recveil.data.watched import read_texts
 from recveil.defenses.lists.popularity import Popularity
 from recveil.membership import attack, game_of
@@ -39,7 +44,6 @@ from recveil.models.lfm import LFM
 from recveil.models.settings import SETTINGS
 from recveil.random import generator
 from recveil.shadowing import SERVING, Policy, Served, defend, factor_items, serve, utility, utility_lost
-from recveil.training import load_data
 
 KINDS = {"general": ("itemknn", "lfm", "ncf"), "sequential": ("gru4rec", "caser", "bert4rec")}
 MINIMUMS = {"general": (20, 1), "sequential": (5, 5)}
@@ -219,26 +223,55 @@ def pair(stage: Stage, shadow: str, target: str, policy: str) -> tuple[Served, S
     return stage.served(shadow, "shadow", policy), stage.served(target, "target", policy)
 
 
-PARTS = {"heat": heat, "ablation": ablation, "generators": generators, "defense": defense}
+def on_stages(part: Callable[[Stage], Iterator[tuple[dict, object]]]) -> Callable[..., Iterator[tuple[dict, object]]]:
+    """A part that is played on one stage for each seed."""
+
+    def play(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
+        for seed in given.seeds:
+            for key, one in part(Stage(given.data, given.kind, seed, given)):
+                yield {"seed": seed, **key}, one
+
+    return play
+
+
+PARTS = {one.__name__: on_stages(one) for one in (heat, ablation, generators, defense)} | {"null": null, "power": power}
+
+
+def features(given: argparse.Namespace) -> None:
+    """Pictures of one setting into a folder, and a row that says how far apart their clouds are."""
+    import membership_features as pictures
+    from frontier import standing_alone
+
+    stage = Stage(given.data, given.kind, given.seeds[0], given)
+    (shadow, target), policy = pairs(stage)[0], given.policies[0]
+    known, seen = pair(stage, shadow, target, policy)
+    own = np.full((len(seen.popularity), stage.models[target, "target"].item_vectors_.shape[1]), np.nan)
+    own[seen.popularity > 0] = stage.models[target, "target"].item_vectors_
+    clouds = pictures.panels(known, seen, own, stage.seed, given.device)
+    for name, both in clouds.items():
+        svg = standing_alone(pictures.picture(both, name.replace("-", " "), stage.seed))
+        Path(given.out, f"membership-{name}.svg").write_text(svg, encoding="utf-8")
+    key = {"part": "features", "data": given.data, "kind": given.kind, "seed": stage.seed, "policy": policy}
+    told = {name: pictures.apart(both) for name, both in clouds.items()}
+    rows_of.write(given.log, {**key, "shadow": shadow, "target": target, "n": len(seen.member), "apart": told})
+    print(told)
 
 
 def measure(given: argparse.Namespace) -> None:
     """All rows of one part that the log does not hold yet."""
     start = time.perf_counter()
-    for seed in given.seeds:
-        done = [] if not Path(given.log).exists() else rows_of.read([given.log])
-        world = {"part": given.part, "data": given.data, "kind": given.kind, "seed": seed}
-        stage = Stage(given.data, given.kind, seed, given)
-        for key, play in PARTS[given.part](stage):
-            if any(all(row.get(name) == value for name, value in {**world, **key}.items()) for row in done):
-                continue
-            if time.perf_counter() - start > given.limit:
-                print("out of time: run again to go on", flush=True)
-                return
-            row = {**world, **key, **play()}
-            rows_of.write(given.log, row)
-            best = {name: round(one["auc"]["value"], 3) for name, one in row["attacks"].items()}
-            print(key, best, f"{row['seconds']} s", flush=True)
+    world = {"part": given.part, "data": given.data, "kind": given.kind}
+    done = [] if not Path(given.log).exists() else rows_of.read([given.log])
+    for key, play in PARTS[given.part](given):
+        if any(all(row.get(name) == value for name, value in {**world, **key}.items()) for row in done):
+            continue
+        if time.perf_counter() - start > given.limit:
+            print("out of time: run again to go on", flush=True)
+            return
+        row = {**world, **key, **play()}
+        rows_of.write(given.log, row)
+        best = {name: round(one["auc"]["value"], 3) for name, one in row["attacks"].items()}
+        print(key, best, f"{row['seconds']} s", flush=True)
 
 
 def speed(given: argparse.Namespace) -> None:
@@ -276,7 +309,7 @@ def seconds(one: DLMIA, known: Shadow, target: Watched) -> tuple[float, float]:
 def main() -> None:
     """Measure a part, time DL-MIA, or show what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=[*PARTS, "speed"], default="speed")
+    parser.add_argument("--part", choices=[*PARTS, "features", "speed"], default="speed")
     parser.add_argument("--show", nargs="+", metavar="LOG")
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--kind", choices=KINDS, default="general")
@@ -290,10 +323,12 @@ def main() -> None:
     parser.add_argument("--user-minimum", type=int)
     parser.add_argument("--texts", help="item_id, title; items.parquet of the data set if not given")
     parser.add_argument("--log", default="membership.jsonl")
+    parser.add_argument("--out", default="docs/results", help="folder for pictures")
     parser.add_argument("--cache", help="folder for lists")
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=100, help="of the null")
     parser.add_argument("--users", type=int, default=2_000)
     parser.add_argument("--dims", type=int, default=100)
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=ENCODERS)
@@ -306,7 +341,7 @@ def main() -> None:
         return
     if given.cache:
         Path(given.cache).mkdir(exist_ok=True)
-    (speed if given.part == "speed" else measure)(given)
+    {"speed": speed, "features": features}.get(given.part, measure)(given)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ KINDS = {"general": "general recommenders", "sequential": "sequential recommende
 TITLE = """# Membership inference
 
 Written by `python benchmarks/membership.py --show ...` from rows that the same script measured with `--part heat`,
-`ablation`, `generators` and `defense`. A cell that is missing was not measured. What it means:
-[membership.md](../membership.md)."""
+`ablation`, `generators`, `defense`, `null`, `power` and `features`. A cell that is missing was not measured. What it
+means: [membership.md](../membership.md)."""
 NOTE = (
     "AUC with DeLong's 95 % interval; over several seeds the mean and, in brackets, the smallest and the largest seed. "
     "`best rule` is the rule with the largest AUC on the target itself, the hardest to beat. An asterisk marks an "
@@ -27,6 +27,9 @@ def page(rows: list[dict]) -> str:
         "ablation": ("Ablation (DL-MIA, Table 2)", flat("setting")),
         "generators": ("Item vectors (DL-MIA, Table 3)", flat("vectors")),
         "defense": ("Popularity randomization (DL-MIA, Figure 4)", flat("game")),
+        "null": ("No difference, no alarm", null),
+        "power": ("An overfitted model", power),
+        "features": ("Features and difference vectors (DL-MIA, Figures 1 and 5)", features),
     }
     shown = []
     for part, (title, show) in titles.items():
@@ -81,6 +84,66 @@ def flat(what: str) -> Callable[[list[dict]], Iterable[str]]:
         yield table(lines)
 
     return show
+
+
+def null(rows: list[dict]) -> Iterable[str]:
+    """How often each interval missed one half where there was nothing to find."""
+    yield (
+        f"{len(rows)} runs on {rows[0]['data']}: users dealt anew, shadow and target trained on everybody, and who is "
+        f"called a member is chance ({rows[0]['n']} target users). `out` counts the 95 % intervals of the AUC that "
+        "miss one half: 5 in 100 in the mean if they are exact, and then more than 5 in three lines of eight."
+    )
+    lines = [["", "out", "mean AUC", "smallest", "largest"]]
+    for name, one in rows[0]["attacks"].items():
+        found = [row["attacks"][name]["auc"] for row in rows]
+        out = sum(not auc["low"] <= 0.5 <= auc["high"] for auc in found)
+        values = [auc["value"] for auc in found]
+        numbers = (f"{number:.3f}" for number in (np.mean(values), min(values), max(values)))
+        lines.append([f"`{name}`{' (rule)' if one['rule'] else ''}", str(out), *numbers])
+    yield table(lines)
+
+
+def power(rows: list[dict]) -> Iterable[str]:
+    """ALS with good settings and with bad ones."""
+    seeds = len({row["seed"] for row in rows})
+    bad = next(row["options"] for row in rows if row["options"])
+    how = ", ".join(f"{name} {value:g}" for name, value in bad.items())
+    yield (
+        f"ALS on {rows[0]['data']}, others served by `fold-in`, which is exact for ALS: {rows[0]['n']} target users, "
+        f"{seeds} seed{'s' * (seeds > 1)}. Overfitted: {how}. "
+        "`lira` and `rmia` see scores and have 16 reference models; the other attacks see lists."
+    )
+    names = ["best rule", *attacks(rows)]
+    lines = [["settings", *names, "members' hit rate", "others' hit rate"]]
+    for setting in unique(row["setting"] for row in rows):
+        some = [row for row in rows if row["setting"] == setting]
+        worth = (spread([row["utility"][who] for row in some]) for who in ("members", "others"))
+        lines.append([setting, *(cell(some, name) for name in names), *worth])
+    yield table(lines)
+
+
+PANELS = {
+    "difference-vectors": "Figure 1a: difference vectors, shadow and target",
+    "own-states": "Figure 1b: the target's, by the outsider's item vectors and by the recommender's",
+    "own-states-turned": "The same, the outsider's item vectors turned onto the recommender's",
+    "invariant-before": "Figure 5a: invariant features, before re-weighting",
+    "invariant-after": "Invariant features, after it",
+    "specific-before": "Figure 5b: specific features, before re-weighting",
+    "specific-after": "Specific features, after it",
+}
+
+
+def features(rows: list[dict]) -> Iterable[str]:
+    """How far apart the clouds of each panel are, and the pictures."""
+    row = rows[-1]
+    yield (
+        f"{row['data']}, shadow {row['shadow']}, target {row['target']}, others served by `{row['policy']}`, "
+        f"{row['n']:,} target users. Apart: how well a logistic regression tells the two clouds of a panel, on users "
+        "it was not fitted to (AUC). Pictures by t-SNE of 100 users of each."
+    )
+    lines = [[f"[{title}](membership-{name}.svg)", f"{row['apart'][name]:.3f}"] for name, title in PANELS.items()]
+    yield table([["panel", "apart"], *lines])
+    yield "\n".join(f"![{title}](membership-{name}.svg)" for name, title in PANELS.items())
 
 
 def attacks(rows: list[dict]) -> list[str]:

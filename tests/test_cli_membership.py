@@ -48,6 +48,23 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_attacks_with_reference_models_are_part_of_the_command(tmp_path: Path) -> None:
+    asked = (*DEMO[:3], "lira,rmia", *DEMO[4:], "--references", "4", "--json")
+    done = run(*asked, cwd=tmp_path)
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert {"lira", "rmia"} < set(document["attacks"])
+    assert document["protocol"]["references"]["n"] == 4
+    for more, message in (
+        (("--references", "5"), "An even number of 4 or more is needed"),
+        (("--serving", "popular"), "Serve by fold-in"),
+        (("--defense", "popularity"), "it cannot help against them"),
+    ):
+        refused = run(*asked, *more, cwd=tmp_path)
+        assert refused.exit_code == 2
+        assert message in refused.stderr.replace("\n", " ")
+
+
 def test_on_a_model_trained_here(tmp_path: Path) -> None:
     done = run(*DEMO, "--report", "r.html", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr

@@ -14,7 +14,7 @@ from recveil.models.als import ALS
 from recveil.models.bprmf import BPRMF
 from recveil.models.gru4rec import GRU4Rec
 from recveil.models.itemknn import ItemKNN
-from recveil.shadowing import Policy, Served, defend, factor_items, serve, utility, utility_lost
+from recveil.shadowing import Policy, Served, defend, factor_items, serve, train, utility, utility_lost
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,17 @@ def test_same_seed_same_lists_and_item_vectors_of_the_asked_size(parts: Parts) -
     vectors = factor_items(parts.item_part, small(), rng=np.random.default_rng(0))
     assert vectors.shape == (parts.item_part.n_items, 8)
     assert np.isfinite(vectors).all()
+
+
+def test_scores_are_those_that_lists_are_made_of_and_unknown_items_have_none(parts: Parts) -> None:
+    platform = train(parts.target, small(), Policy(seen="kept", k=5), rng=np.random.default_rng(2))
+    users = np.random.default_rng(3).permutation(parts.target.data.n_users)[:40]
+    scores = platform.score(users)
+    unknown = platform.popularity == 0
+    assert np.isnan(scores[:, unknown]).all()
+    assert np.isfinite(scores[:, ~unknown]).all()
+    best = np.argsort(-np.where(unknown, -np.inf, scores), axis=1)[:, :5]
+    np.testing.assert_array_equal(np.sort(best), np.sort(platform.served(None).watched.lists[users]))
 
 
 def test_the_defense_changes_others_alone_and_costs_them(parts: Parts) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from recveil.attacks.membership.rules import RULES
+from recveil.defenses.lists.popularity import Popularity
 from recveil.errors import UsageError
 from recveil.gates import Checks
+from recveil.referencing import References
 from recveil.shadowing import Policy
 from recveil.staging import Items, Model, World
 from recveil.watching import Outputs, Play, membership_audit
@@ -67,6 +70,24 @@ def _lists(value: object) -> list[list[object]]:
     if isinstance(value, dict):
         return [found for part in value.values() for found in _lists(part)]
     return [value, *(found for part in value for found in _lists(part))] if isinstance(value, list) else []
+
+
+def test_reference_models_are_trained_for_the_attacks_that_need_them() -> None:
+    scene = replace(DEMO, references=References(4))
+    document = membership_audit(scene, Items(), Play(["lira", "rmia"], {"lira.level": "pair"}, device="cpu"))
+    assert set(document["attacks"]) == {*RULES, "lira", "rmia"}
+    assert document["protocol"]["references"] == {"n": 4, "signal": "rank-percentile"}
+    assert document["input"]["item_vectors"] == "none"
+    assert document["attacks"]["lira"]["threshold"] == 0
+    with pytest.raises(UsageError, match="need a target that is trained here"):
+        membership_audit(DEMO, Items(), Play(["lira"], device="cpu"))
+
+
+def test_what_reference_models_cannot_be_compared_with_is_said() -> None:
+    with pytest.raises(UsageError, match="Serve by fold-in"):
+        replace(DEMO, references=References(4), policy=Policy("popular"))
+    with pytest.raises(UsageError, match="it cannot help against them"):
+        replace(DEMO, references=References(4), defense=Popularity(50))
 
 
 def test_inductive_attacks_are_judged_on_the_other_half(tmp_path: Path) -> None:

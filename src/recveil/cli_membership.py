@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,8 @@ from recveil.options import (
     ModelOption,
     Pool,
     Quiet,
+    ReferenceModels,
+    ReferenceSignal,
     Report,
     ScoresOut,
     Seed,
@@ -52,6 +55,8 @@ On files: recveil membership --target-histories TH.csv --target-lists TL.csv --t
 --shadow-histories SH.csv --shadow-lists SL.csv --shadow-members SM.csv --item-texts items.csv
 
 What the defense is worth: recveil membership --data demo --serving popular --defense popularity --pool 400
+
+With reference models: recveil membership --data demo --attacks lira,rmia --references 16
 
 For CI: recveil membership --data demo --fail-if "dlmia.auc.low > 0.55"
 """
@@ -80,6 +85,8 @@ def membership(
     item_texts: ItemTexts = None,
     attacks: MembershipAttacks = "rules,biased,dlmia,shadowfree",
     attack_option: AttackOption = None,
+    references: ReferenceModels = 16,
+    signal: ReferenceSignal = "rank-percentile",
     inductive: Inductive = False,
     margin: MembershipMargin = 0.05,
     report: Report = None,
@@ -96,17 +103,19 @@ def membership(
     Simple rules run beside every attack; what no attack does better is called explained by the serving rule.
     """
     from recveil.gates import Checks
+    from recveil.referencing import References
     from recveil.staging import Items
     from recveil.watching import Outputs, Play, membership_audit
 
     checks, outputs = Checks.of(fail_if or [], None), Outputs(report, out, scores_out)
     files = [target_histories, target_lists, shadow_histories, shadow_lists, shadow_members, target_members]
+    play = Play(names(attacks), options_of(attack_option), inductive, margin, seed, device)
     if data is None:
         scene: World | Seen = _seen(files, k, defense)
     else:
         models = _models((model, option), (shadow_model, shadow_option))
         scene = _world(data, models, (serving, seen, k), user_minimum, (defense, pool), files)
-    play = Play(names(attacks), options_of(attack_option), inductive, margin, seed, device)
+        scene = replace(scene, references=References(references, signal) if play.referenced else None)
     with progress_bars(quiet=quiet):
         document = membership_audit(scene, Items(item_vectors, item_texts), play, outputs=outputs, checks=checks)
     emit(document, as_json=as_json)

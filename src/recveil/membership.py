@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recveil.attacks.membership.features import dropped
+from recveil.attacks.membership.referenced import Evidence, ReferenceAttack
 from recveil.attacks.membership.rules import Rules
 from recveil.core import Estimate, FloatArray, IntArray, MembershipAttack, Scores, Shadow, Watched
 from recveil.errors import DataError, UsageError
@@ -39,7 +40,8 @@ EXPLAINED = "explained by the serving rule"
 class Game:
     """Shadow worlds whose members are known, the target, and apart from it the truth, where anybody knows it.
 
-    `shadow_users` and `target_users` are the users' own ids, where at hand, to see that nobody is in both.
+    `shadow_users` and `target_users` are the users' own ids, where at hand, to see that nobody is in both. `evidence`
+    is what reference models say of the target's users, for the attacks that need some.
     """
 
     shadows: Sequence[Shadow]
@@ -47,6 +49,7 @@ class Game:
     truth: NDArray[np.bool_] | None = None
     shadow_users: NDArray[Any] | None = None
     target_users: NDArray[Any] | None = None
+    evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
         if not self.shadows:
@@ -166,7 +169,7 @@ def game_of(shadow: Served, target: Served) -> Game:
 
 
 def attack(
-    game: Game, attacks: Mapping[str, MembershipAttack], *, seed: int, inductive: bool = False
+    game: Game, attacks: Mapping[str, MembershipAttack | ReferenceAttack], *, seed: int, inductive: bool = False
 ) -> MembershipAudit:
     """Run the rules and these attacks.
 
@@ -186,6 +189,12 @@ def attack(
     for name, one in attacks.items():
         if name in scores:
             raise UsageError(f"An attack is called '{name}', as a rule is. Give it another name.")
+        if isinstance(one, ReferenceAttack):
+            scores[name], thresholds[name] = (
+                _finite(name, _by_references(name, one, game)[asked], len(asked)),
+                one.threshold,
+            )
+            continue
         fitted = one.fit(game.shadows, reference=seen, rng=generator(seed, "membership", name))
         scores[name] = _finite(name, fitted.score(target), len(asked))
         if getattr(fitted, "threshold", None) is not None:
@@ -197,6 +206,15 @@ def attack(
     truth = None if game.truth is None else game.truth[asked]
     found = {} if truth is None else _judge(truth, scores, thresholds, list(rules.direction_))
     return MembershipAudit(found, scores, asked, truth, game.notes)
+
+
+def _by_references(name: str, one: ReferenceAttack, game: Game) -> FloatArray:
+    if game.evidence is None:
+        raise UsageError(
+            f"'{name}' compares the target with reference models, and none were trained. They need a target that is "
+            "trained here: --data and --references, or References(...) in World."
+        )
+    return one.score(game.evidence)
 
 
 def _judge(

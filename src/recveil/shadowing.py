@@ -21,7 +21,7 @@ from recveil.errors import DataError, UsageError, unknown_name
 from recveil.metrics.ranking import difference, mean, seen_items
 from recveil.models.publish import top_k
 
-__all__ = ["Policy", "Served", "defend", "factor_items", "serve", "utility", "utility_lost"]
+__all__ = ["Policy", "Served", "Trained", "defend", "factor_items", "serve", "train", "utility", "utility_lost"]
 
 SERVING = ("fold-in", "popular")
 SEEN = ("excluded", "kept", "paper")
@@ -78,16 +78,50 @@ class Served:
         return Shadow(self.watched, self.member)
 
 
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model that was trained on the members of a side: whom it scores how, before anything is listed.
+
+    `to_members` and `to_others` score the catalog, the items that members touched, for users counted within each class.
+    """
+
+    history: Dataset
+    member: NDArray[np.bool_]
+    popularity: FloatArray
+    held: IntArray
+    policy: Policy
+    to_members: ScoreFunction
+    to_others: ScoreFunction
+
+    def served(self, item_vectors: FloatArray | None) -> Served:
+        """Lists for everybody."""
+        catalog = np.flatnonzero(self.popularity)
+        hidden = _hidden(self.history, self.member, self.policy)[:, catalog]
+        lists = np.full((self.history.n_users, self.policy.k), -1, dtype=np.int64)
+        for score, who in ((self.to_members, self.member), (self.to_others, ~self.member)):
+            lists[who] = top_k(score, np.arange(who.sum()), self.policy.k, hidden[np.flatnonzero(who)])
+        lists = np.where(lists >= 0, catalog[lists], -1)
+        watched = Watched(_histories(self.history), lists, item_vectors)
+        return Served(watched, self.member, self.popularity, self.held, self.policy)
+
+    def score(self, users: IntArray) -> FloatArray:
+        """What these users' scores are for every item; what is not in the catalog has none, which is not a number."""
+        place = np.where(self.member, np.cumsum(self.member), np.cumsum(~self.member)) - 1
+        scores = np.full((len(users), len(self.popularity)), np.nan)
+        for score, who in ((self.to_members, self.member[users]), (self.to_others, ~self.member[users])):
+            rows = np.flatnonzero(who)
+            scores[np.ix_(rows, np.flatnonzero(self.popularity))] = score(place[users[rows]])
+        return scores
+
+
 def factor_items(part: Dataset, model: Recommender, *, rng: np.random.Generator) -> FloatArray:
     """The item vectors of this model, trained on all of the item-vector part (the papers: d = 100)."""
     nothing = part.take(np.empty(0, dtype=np.int64))
     return np.asarray(model.fit(Split(part, nothing, nothing), rng=rng).item_vectors_)
 
 
-def serve(
-    side: Side, model: Recommender, policy: Policy, item_vectors: FloatArray | None, *, rng: np.random.Generator
-) -> Served:
-    """Train the model on the members of this side and serve everybody on it."""
+def train(side: Side, model: Recommender, policy: Policy, *, rng: np.random.Generator) -> Trained:
+    """Train the model on the members of this side."""
     history, held = _hold_back(side.data)
     members, others = np.flatnonzero(side.member), np.flatnonzero(~side.member)
     popularity = np.bincount(Side(history, side.member).members.item, minlength=history.n_items).astype(np.float64)
@@ -99,16 +133,18 @@ def serve(
         )
     train_rng, fold_rng = rng.spawn(2)
     model.fit(_members_split(history, held, members, catalog), rng=train_rng)
-    histories = _histories(history)
     to_others = _charts(popularity[catalog])
     if policy.nonmembers == "fold-in":
+        histories = _histories(history)
         to_others = _folded(model, [histories[u] for u in others], catalog, to_others, rng=fold_rng)
-    hidden = _hidden(history, side.member, policy)[:, catalog]
-    lists = np.full((history.n_users, policy.k), -1, dtype=np.int64)
-    lists[members] = top_k(model.score, np.arange(len(members)), policy.k, hidden[members])
-    lists[others] = top_k(to_others, np.arange(len(others)), policy.k, hidden[others])
-    lists = np.where(lists >= 0, catalog[lists], -1)
-    return Served(Watched(histories, lists, item_vectors), side.member, popularity, held, policy)
+    return Trained(history, side.member, popularity, held, policy, model.score, to_others)
+
+
+def serve(
+    side: Side, model: Recommender, policy: Policy, item_vectors: FloatArray | None, *, rng: np.random.Generator
+) -> Served:
+    """Train the model on the members of this side and serve everybody on it."""
+    return train(side, model, policy, rng=rng).served(item_vectors)
 
 
 def defend(served: Served, defense: ListDefense, *, rng: np.random.Generator) -> Served:

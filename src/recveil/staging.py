@@ -5,7 +5,7 @@ Either way it comes to games: histories and lists of shadow and target, item vec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recveil.attacks.membership.referenced import Evidence
 from recveil.attacks.membership.texts import item_vectors
 from recveil.catalog import model_for
 from recveil.core import Dataset, FloatArray, Recommender, Shadow, Watched
 from recveil.data.ids import Ids, alike, comparable
-from recveil.data.members import Filtered, three_way
+from recveil.data.members import Filtered, Side, three_way
+from recveil.data.sources import load_data
 from recveil.data.vectors import read_embeddings
 from recveil.data.watched import Platform, item_ids, placed, read_members, read_platform, read_texts, spread
 from recveil.defenses.lists.popularity import Popularity
@@ -25,8 +27,8 @@ from recveil.errors import UsageError
 from recveil.membership import Game
 from recveil.models.lfm import LFM
 from recveil.random import generator
-from recveil.shadowing import Policy, Served, defend, factor_items, serve, utility, utility_lost
-from recveil.training import load_data
+from recveil.referencing import References
+from recveil.shadowing import Policy, Served, Trained, defend, factor_items, train, utility, utility_lost
 
 __all__ = ["Items", "Model", "Seen", "Stage", "World"]
 
@@ -84,7 +86,11 @@ class Model:
 
 @dataclass(frozen=True)
 class World:
-    """A target to be trained here, the shadow that the attacker trains, and how both serve."""
+    """A target to be trained here, the shadow that the attacker trains, and how both serve.
+
+    `kept` takes each model, by name, before it is trained: a study looks up there whether it was trained before.
+    `references` are trained beside the target, for the attacks that compare with such models.
+    """
 
     data: str
     target: Model
@@ -92,6 +98,18 @@ class World:
     policy: Policy
     user_minimum: int | None = None
     defense: Popularity | None = None
+    kept: Callable[[str, Recommender], Recommender] = lambda name, model: model
+    references: References | None = None
+
+    def __post_init__(self) -> None:
+        if self.references is None:
+            return
+        self.references.check(self.policy)
+        if self.defense is not None:
+            raise UsageError(
+                "The defense changes lists, and attacks with reference models look at scores: it cannot help against "
+                "them. Leave out one."
+            )
 
     @property
     def minimums(self) -> tuple[int, int]:
@@ -102,7 +120,7 @@ class World:
 
     def stage(self, items: Items, *, vectors: bool, seed: int, device: str | None) -> Stage:
         """Split the users in three, train both models and serve everybody; without `vectors` items stay numbers."""
-        models = [model.made(self.data, device) for model in (self.shadow, self.target)]
+        models = [self.kept(model.name, model.made(self.data, device)) for model in (self.shadow, self.target)]
         user_minimum, item_minimum = self.minimums
         data = load_data(self.data, seed=seed)
         rng = generator(seed, "membership", "parts")
@@ -111,10 +129,11 @@ class World:
         if vectors:
             known, source = self._items(items, parts.item_part, seed=seed, device=device)
         sides = {"shadow": parts.shadow, "target": parts.target}
-        served = [
-            serve(side, model, self.policy, known, rng=generator(seed, "membership", name))
+        trained = [
+            train(side, model, self.policy, rng=generator(seed, "membership", name))
             for (name, side), model in zip(sides.items(), models, strict=True)
         ]
+        served = [platform.served(known) for platform in trained]
         ids = [side.data.user_ids for side in sides.values()]
         about = {
             "name": data.name if self.data == "demo" else Path(self.data).stem,
@@ -129,7 +148,8 @@ class World:
         }
         notes = _said(parts.filtered)
         facts = {"filtered": asdict(parts.filtered), "utility": _utility(served[1])}
-        game = _game(served[0], served[1], ids)
+        evidence = self._evidence(parts.target, trained[1], seed=seed, device=device)
+        game = replace(_game(served[0], served[1], ids), evidence=evidence)
         if self.defense is None:
             return Stage(game, about, facts, notes)
         shadow, target = (
@@ -143,12 +163,20 @@ class World:
         }
         return Stage(_game(shadow, target, ids), about, facts, notes, game, _game(served[0], target, ids))
 
+    def _evidence(self, side: Side, target: Trained, *, seed: int, device: str | None) -> Evidence | None:
+        """What reference models say, of the kind that the shadow is: that is what the attacker takes the target for."""
+        if self.references is None:
+            return None
+        rng = generator(seed, "membership", "references")
+        return self.references.evidence(side, target, lambda: self.shadow.made(self.data, device), rng=rng)
+
     def _items(self, items: Items, part: Dataset, *, seed: int, device: str | None) -> tuple[FloatArray, str]:
         known = items.read(part.item_ids)
         if known is not None:
             return known, "texts, hashed" if items.texts else "given"
         rng = generator(seed, "membership", "items")
-        return factor_items(part, LFM(device=device), rng=rng), "factored from users of neither shadow nor target (LFM)"
+        factors = factor_items(part, self.kept("lfm", LFM(device=device)), rng=rng)
+        return factors, "factored from users of neither shadow nor target (LFM)"
 
 
 @dataclass(frozen=True)
@@ -175,7 +203,7 @@ class Seen:
         blind = [Watched(platform.histories, self._cut(platform)) for platform in (shadow, target)]
         raw = [np.asarray(u.to_numpy(zero_copy_only=False)) for u in users]
         # Whatever is wrong with the users is said before item vectors are made.
-        game = Game((Shadow(blind[0], member),), blind[1], truth, *raw)
+        game = Game((Shadow(blind[0], member),), blind[1], truth, raw[0], raw[1])
         known, source, notes = None, "none", []
         if vectors:
             known, source = items.read(ids), "texts, hashed" if items.texts else "given"
@@ -211,7 +239,7 @@ def _factored(shadow: Platform, ids: Ids, *, seed: int, device: str | None) -> F
 
 
 def _game(shadow: Served, target: Served, ids: list[NDArray[Any]]) -> Game:
-    return Game((shadow.shadow,), target.watched, target.member, *ids)
+    return Game((shadow.shadow,), target.watched, target.member, ids[0], ids[1])
 
 
 def _utility(served: Served) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from recveil.atomic import check_parent, writing
+from recveil.attacks.membership.referenced import REFERENCED, ReferenceAttack
 from recveil.attacks.membership.rules import RULES
 from recveil.catalog import MEMBERSHIP_ATTACKS, lookup, make
 from recveil.clock import Clock
@@ -29,6 +30,7 @@ from recveil.workflow import check_outputs, write_results
 __all__ = ["Outputs", "Play", "membership_audit"]
 
 TABLES = (".parquet", ".pq", ".csv")
+ATTACKS: Mapping[str, Callable[..., MembershipAttack | ReferenceAttack]] = {**MEMBERSHIP_ATTACKS, **REFERENCED}
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,12 @@ class Play:
     seed: int = 0
     device: str | None = None
 
-    def made(self) -> dict[str, MembershipAttack]:
+    @property
+    def referenced(self) -> bool:
+        """Whether any of the attacks needs reference models."""
+        return any(name in REFERENCED for name in self.attacks)
+
+    def made(self) -> dict[str, MembershipAttack | ReferenceAttack]:
         """The attacks, ready to run; the rules need no naming."""
         chosen = [name for name in dict.fromkeys(self.attacks) if name != "rules"]
         given: dict[str, dict[str, Any]] = {name: {} for name in chosen}
@@ -55,10 +62,10 @@ class Play:
             lookup("attack that was asked for", name, given)[option] = value
         return {name: self._make(name, options) for name, options in given.items()}
 
-    def _make(self, name: str, options: Mapping[str, Any]) -> MembershipAttack:
-        constructor = lookup("membership attack", name, MEMBERSHIP_ATTACKS)
+    def _make(self, name: str, options: Mapping[str, Any]) -> MembershipAttack | ReferenceAttack:
+        constructor = lookup("membership attack", name, ATTACKS)
         placed = {"device": self.device} if "device" in {f.name for f in fields(constructor)} else {}  # type: ignore[arg-type]
-        return make("membership attack", name, MEMBERSHIP_ATTACKS, **{**placed, **options})
+        return make("membership attack", name, ATTACKS, **{**placed, **options})
 
     def run(self, game: Game) -> MembershipAudit:
         """Play one game."""
@@ -94,12 +101,19 @@ def membership_audit(
     checks.check_names([*attacks, *RULES])
     if isinstance(scene, Seen) and scene.target_members is None and checks.gates:
         raise UsageError("--fail-if needs numbers, and there are none without --target-members. Give both or neither.")
+    if play.referenced and getattr(scene, "references", None) is None:
+        raise UsageError(
+            "Attacks with reference models need a target that is trained here. Add --data, or leave them out."
+        )
+    by_lists = [name for name in attacks if name not in REFERENCED]
     clock = Clock()
     with clock.step("make the game"):
-        stage = scene.stage(items, vectors=bool(attacks), seed=play.seed, device=play.device)
+        stage = scene.stage(items, vectors=bool(by_lists), seed=play.seed, device=play.device)
     with clock.step("attack"):
         audit = play.run(stage.game)
     document = {**header("membership", sys.argv), **_document(stage, play, audit)}
+    if play.referenced and isinstance(scene, World) and scene.references is not None:
+        document["protocol"]["references"] = asdict(scene.references)
     with clock.step("attack in other ways"):
         for name, other in (("before", stage.before), ("static", stage.static)):
             if other is not None:

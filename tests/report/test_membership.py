@@ -42,6 +42,18 @@ def test_the_page_is_drawn_and_says_the_verdict(membership_document: Document) -
     assert "<script" not in html
 
 
+def test_attacks_that_see_scores_are_said_to(membership_document: Document) -> None:
+    plain = {line["term"]: line["text"] for line in told(membership_document)["threat"]}
+    assert "Stronger" not in plain
+    assert "scores" in plain["Does not see"]
+    protocol = {**membership_document["protocol"], "references": {"n": 16, "signal": "log-odds"}}
+    page = told(dict(membership_document, protocol=protocol))
+    threat = {line["term"]: line["text"] for line in page["threat"]}
+    assert "train 16 models" in threat["Stronger"]
+    assert "scores" not in threat["Does not see"]
+    assert {"term": "Their signal", "text": "log-odds"} in page["protocol"]
+
+
 def test_with_a_defense_three_games_stand_side_by_side(membership_document: Document) -> None:
     before, static = ({"attacks": {"dlmia": reached(membership_document, auc)}} for auc in (0.9, 0.4))
     worth = {"before": {"members": estimate(0.3), "others": estimate(0.2)}, "others_lost": estimate(-0.1)}

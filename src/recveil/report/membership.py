@@ -82,7 +82,12 @@ def _threat(document: Json, source: Json) -> list[dict[str, str]]:
         lines.append(("Looks at", "the users under attack before judging them, never at who is a member."))
     elif kind == "inductive":
         lines.append(("Looks at", "one half of the target's users, and judges the others."))
-    lines.append(("Does not see", "the model, its vectors or scores, and who of the target is a member."))
+    references = as_dict(as_dict(document.get("protocol")).get("references"))
+    if references:
+        told = f"lira and rmia, which see the scores of all items too and train {count(references.get('n'))} models"
+        lines.append(("Stronger", f"{told} on halves of the target's users."))
+    unseen = "the model and its vectors" if references else "the model, its vectors or scores"
+    lines.append(("Does not see", f"{unseen}, and who of the target is a member."))
     return [{"term": term, "text": line} for term, line in lines]
 
 
@@ -173,6 +178,8 @@ def _protocol(document: Json, source: Json) -> list[dict[str, str]]:
         ("Items already touched", _SEEN.get(str(serving.get("seen")))),
         ("Places of a list", serving.get("k")),
         ("Attacks", ", ".join(map(str, rules.get("attacks") or [])) or "rules alone"),
+        ("Reference models", as_dict(rules.get("references")).get("n")),
+        ("Their signal", as_dict(rules.get("references")).get("signal")),
         ("Kind of attacker", rules.get("kind")),
         ("Margin (AUC)", rules.get("margin")),
         ("Seed", rules.get("seed")),

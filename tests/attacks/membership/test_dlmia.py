@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from recveil.attacks.membership import dlmia
+from recveil.attacks.membership import dlmia, replay
 from recveil.attacks.membership.dlmia import DLMIA
 from recveil.core import Shadow, Watched
 from recveil.errors import DataError, TrainingError, UsageError
@@ -152,6 +152,27 @@ def test_features_are_there_to_be_drawn(one: tuple[DLMIA, Shadow]) -> None:
     single, _ = fitted(encoder="beta-vae", pretrain=1, alternate=0)
     assert single.features(target.watched).invariant.shape == (300, 12)
     assert single.features(target.watched).specific.shape == (300, 0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
+@pytest.mark.parametrize("encoder", dlmia.ENCODERS)
+def test_on_cuda_recorded_steps_are_the_steps(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, recorded = [], []
+    for first in (replay.FIRST, 10**9):
+        monkeypatch.setattr(replay, "FIRST", first)
+        attack, target = fitted(encoder=encoder, device="cuda", batch_size=200)
+        scores.append(attack.score(target.watched))
+        training = dlmia._Training(
+            DLMIA(**{**QUICK, "encoder": encoder, "batch_size": 50}),
+            torch.randn(400, 5, device="cuda"),
+            torch.arange(200, device="cuda") % 2 == 0,
+            torch.Generator("cuda").manual_seed(0),
+        )
+        training.epoch()
+        recorded.append(training.step._graph is not None)
+    assert recorded == [True, False]
+    assert np.corrcoef(*scores)[0, 1] > 0.99
+    np.testing.assert_allclose(scores[0], scores[1], atol=0.05 * scores[1].std())
 
 
 def test_several_shadow_worlds_are_learned_from_together() -> None:

@@ -9,7 +9,9 @@ import pytest
 import torch
 from scipy import integrate, special, stats
 
-from recveil.attacks.membership.vmf import kl_to_uniform, log_normalizer, mean_length, sample
+from recveil.attacks.membership import vmf
+from recveil.attacks.membership.vmf import PROPOSALS, kl_to_uniform, log_normalizer, mean_length, noise
+from recveil.attacks.membership.vmf import sample as sample_from
 from recveil.errors import UsageError
 
 DIMENSIONS = (2, 3, 4, 16, 50, 66, 128, 512)
@@ -23,6 +25,10 @@ def generator(seed: int = 0) -> torch.Generator:
 def directions(n: int, m: int, seed: int = 0) -> torch.Tensor:
     raw = torch.randn(n, m, generator=generator(seed), dtype=torch.float64)
     return raw / raw.norm(dim=1, keepdim=True)
+
+
+def sample(mu: torch.Tensor, k: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    return sample_from(mu, k, noise(*mu.shape, chance))
 
 
 def bessel_is_there(m: int, k: np.ndarray) -> np.ndarray:
@@ -143,6 +149,19 @@ def test_draws_have_the_distribution_of_scipys(m: int, k: float) -> None:
     assert stats.ks_2samp(flat.numpy(), theirs).pvalue < 1e-3  # the test would see a wrong concentration
 
 
+@pytest.mark.parametrize("m", DIMENSIONS)
+def test_two_in_three_proposals_are_good_so_that_sixteen_are_enough(m: int) -> None:
+    n, seen = 4000, []
+    for k in (1e-3, 1.0, 10.0, 100.0, 1e4):
+        wide = torch.full((n,), k, dtype=torch.float64)
+        root = (4 * wide.square() + (m - 1) ** 2).sqrt()
+        proposals, bars, _ = noise(n, m, generator(3))
+        taken = vmf._accepted(wide, (m - 1) / (2 * wide + root), root, m, proposals, bars)
+        seen.append(float((taken == proposals[:, 0]).double().mean()))
+    assert min(seen) > 0.64  # two thirds less three standard errors
+    assert (1 - min(seen)) ** PROPOSALS < 1e-7
+
+
 def test_the_density_is_scipys() -> None:
     mu, k = directions(1, 6), torch.tensor([7.0], dtype=torch.float64)
     z = sample(mu.expand(5, 6), k.expand(5), generator())
@@ -191,7 +210,6 @@ def test_same_generator_same_draws() -> None:
 
 
 def test_a_concentration_that_is_no_number_comes_back_as_such() -> None:
-    """And is not drawn again and again for ever."""
     k = torch.tensor([math.nan, 5.0], dtype=torch.float64)
     finite = torch.isfinite(sample(directions(2, 4), k, generator())).all(1)
     assert finite.tolist() == [False, True]

@@ -7,11 +7,12 @@ them; both are trained together. Then in turns: train with a weight for each use
 The target has no labels here. Where the paper needs some, for the weights, they are the attack's own guesses; the
 released code lets the true ones in.
 
-Departs: losses are means, not sums, so that steps do not depend on the number of users. Inputs are standardized by all
-users of the fit. The features before re-weighting are those of encoder and attack as they were after the joint
-training: with shared parameters every score would be 1. Latent sizes and the width of the decoder are those of the
-released code (50, 50, 100), which the paper does not state; nor does it state the batch, 4 in that code and 512 here.
-`kl_weight` is the paper's 1; the released code has 1e-3 (Gaussian) and 1e-4 (vMF).
+Departs: losses are means, not sums, so that steps do not depend on the number of users. A pass leaves out a few users
+so that batches are of one size. Inputs are standardized by all users of the fit. The features before re-weighting are
+those of encoder and attack as they were after the joint training: with shared parameters every score would be 1.
+Latent sizes and the width of the decoder are those of the released code (50, 50, 100), which the paper does not state;
+nor does it state the batch, 4 in that code and 512 here. `kl_weight` is the paper's 1; the released code has 1e-3
+(Gaussian) and 1e-4 (vMF).
 
 Limit: it sees what difference vectors show. Where the serving rule differs between members and others, it finds that
 rule; the trivial rules must stand beside it.
@@ -30,6 +31,7 @@ from torch.nn import functional
 
 from recveil import device as devices
 from recveil.attacks.membership.features import difference_vectors
+from recveil.attacks.membership.replay import Replayed
 from recveil.attacks.membership.vae import DualVAE, GaussianVAE, critic_loss, perceptron
 from recveil.attacks.membership.weights import first_scores, sample_weights, truth_scores
 from recveil.core import FloatArray, Shadow, Watched
@@ -189,7 +191,8 @@ class _Training:
     """Encoder, attack and their optimizers at work on one table; the first rows are the shadow's, with labels."""
 
     def __init__(self, options: DLMIA, x: torch.Tensor, member: torch.Tensor, generator: torch.Generator) -> None:
-        self.x, self.generator, self.batch_size = x, generator, options.batch_size
+        self.x, self.generator = x, generator
+        self.batches = -(-len(x) // options.batch_size)
         self.labelled = torch.arange(len(x), device=x.device) < len(member)
         self.y = functional.pad(member.long(), (0, len(x) - len(member)))  # what is filled in is never looked at
         self.weights = torch.ones(len(x), device=x.device)
@@ -200,23 +203,30 @@ class _Training:
             torch.optim.Adam(encoding, lr=options.encoder_rate, fused=True),
             torch.optim.SGD(self.attack.parameters(), lr=options.attack_rate, momentum=options.momentum, fused=True),
         ]
-        if self.vae.critic is not None:
-            self.judging = torch.optim.Adam(self.vae.critic.parameters(), lr=CRITIC_RATE, betas=(0.5, 0.9), fused=True)
+        critics = [] if self.vae.critic is None else [self.vae.critic]
+        self.judging = [
+            torch.optim.Adam(critic.parameters(), lr=CRITIC_RATE, betas=(0.5, 0.9), fused=True) for critic in critics
+        ]
+        self.step = Replayed(self._step, [*self.optimizers, *self.judging])
 
     def epoch(self) -> None:
-        """One pass over all users in random order."""
-        order = torch.randperm(len(self.x), generator=self.generator, device=self.x.device)
-        table = (self.x, self.y, self.labelled.float(), self.weights)
-        for part in zip(*(torch.split(t[order], self.batch_size) for t in table), strict=True):
-            self._step(*part)
+        """One pass over all users in random order, in batches of one size: fewer users than batches are left out."""
+        size = len(self.x) // self.batches
+        order = torch.randperm(len(self.x), generator=self.generator, device=self.x.device)[: size * self.batches]
+        table = [t[order] for t in (self.x, self.y, self.labelled.float(), self.weights)]
+        noise = self.vae.noise(len(order), self.generator)
+        for part in zip(*(torch.split(t, size) for t in (*table, *noise)), strict=True):
+            self.step(*part)
 
-    def _step(self, x: torch.Tensor, y: torch.Tensor, labelled: torch.Tensor, weight: torch.Tensor) -> None:
-        encoded = self.vae(x, self.generator)
+    def _step(
+        self, x: torch.Tensor, y: torch.Tensor, labelled: torch.Tensor, weight: torch.Tensor, *noise: torch.Tensor
+    ) -> None:
+        encoded = self.vae(x, noise)
         error = functional.cross_entropy(self.attack(encoded.features), y, reduction="none")
         guessing = (weight * labelled * error).sum() / labelled.sum().clamp(min=1)
         _descend(guessing + (weight * encoded.loss).mean(), *self.optimizers)
         if self.vae.critic is not None:
-            _descend(critic_loss(self.vae.critic, encoded.features, self.generator), self.judging)
+            _descend(critic_loss(self.vae.critic, encoded.features, noise[-1]), *self.judging)
 
     def alternate(self, epochs: int, every: int) -> None:
         """Train with weights and fit the weights anew, in turns."""

@@ -13,6 +13,7 @@ specific one never wakes up); FactorVAE's critic is as large as the decoder, not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,11 +56,16 @@ class DualVAE(torch.nn.Module):
             list(self.heads.parameters())[-1][-1] = START * specific
         self.decoder = perceptron((invariant + specific, hidden, hidden, hidden, d), generator)
 
-    def forward(self, x: torch.Tensor, generator: torch.Generator) -> Encoded:
+    def noise(self, n: int, generator: torch.Generator) -> list[torch.Tensor]:
+        """What chance gives to n users, a row in each tensor for each."""
+        return [_normal(n, self.sizes[0], generator), *vmf.noise(n, self.sizes[2], generator)]
+
+    def forward(self, x: torch.Tensor, noise: Sequence[torch.Tensor]) -> Encoded:
         """Features drawn for each row, and what they cost."""
         mean, log_variance, direction, k = self._posterior(x)
-        specific = vmf.sample(direction, k, generator)
-        features = torch.cat([_draw(mean, log_variance, generator), specific], 1)
+        normal, beta, bars, side = noise
+        specific = vmf.sample(direction, k, (beta, bars, side))
+        features = torch.cat([_draw(mean, log_variance, normal), specific], 1)
         divergence = gaussian_kl(mean, log_variance) + vmf.kl_to_uniform(k, direction.shape[1])
         return Encoded(features, _error(self.decoder(features), x) + self.kl_weight * divergence)
 
@@ -83,15 +89,22 @@ class GaussianVAE(torch.nn.Module):
         self, d: int, latent: int, hidden: int, *, beta: float, gamma: float, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.beta, self.gamma = beta, gamma
+        self.beta, self.gamma, self.latent = beta, gamma, latent
         self.heads = perceptron((d, 2 * latent), generator)
         self.decoder = perceptron((latent, hidden, hidden, hidden, d), generator)
         self.critic = perceptron((latent, hidden, hidden, hidden, 1), generator) if gamma else None
 
-    def forward(self, x: torch.Tensor, generator: torch.Generator) -> Encoded:
+    def noise(self, n: int, generator: torch.Generator) -> list[torch.Tensor]:
+        """What chance gives to n users, a row in each tensor for each; the critic's comes last."""
+        mixing = (
+            [] if self.critic is None else [torch.rand(n, self.latent, generator=generator, device=generator.device)]
+        )
+        return [_normal(n, self.latent, generator), *mixing]
+
+    def forward(self, x: torch.Tensor, noise: Sequence[torch.Tensor]) -> Encoded:
         """Features drawn for each row, and what they cost."""
         mean, log_variance = self._posterior(x)
-        features = _draw(mean, log_variance, generator)
+        features = _draw(mean, log_variance, noise[0])
         loss = _error(self.decoder(features), x) + self.beta * gaussian_kl(mean, log_variance)
         if self.critic is not None:
             loss = loss + self.gamma * self.critic(features)[:, 0]
@@ -107,15 +120,16 @@ class GaussianVAE(torch.nn.Module):
         return mean, log_variance.clamp(max=WIDEST)
 
 
-def critic_loss(critic: torch.nn.Module, features: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def critic_loss(critic: torch.nn.Module, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     """How badly a critic tells features from ones whose coordinates come from different users.
 
-    At its best it is the log density of the features over that of independent coordinates; its mean is their total
-    correlation.
+    Who each comes from is the order of the noise. At its best the critic is the log density of the features over that
+    of independent coordinates; its mean is their total correlation.
     """
-    order = torch.rand(features.shape, generator=generator, device=features.device).argsort(0)
-    real, mixed = critic(features.detach()), critic(features.detach().gather(0, order))
-    return (functional.softplus(-real) + functional.softplus(mixed)).mean()
+    real = features.detach()
+    mixed = real.gather(0, noise.argsort(0))
+    on_real, on_mixed = critic(torch.cat([real, mixed])).chunk(2)
+    return functional.softplus(torch.cat([-on_real, on_mixed])).sum() / len(real)
 
 
 def gaussian_kl(mean: torch.Tensor, log_variance: torch.Tensor) -> torch.Tensor:
@@ -135,9 +149,12 @@ def perceptron(sizes: tuple[int, ...], generator: torch.Generator) -> torch.nn.S
     return torch.nn.Sequential(*layers[:-1])
 
 
-def _draw(mean: torch.Tensor, log_variance: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    noise = torch.randn(mean.shape, generator=generator, device=mean.device)
-    return mean + (0.5 * log_variance).exp() * noise
+def _normal(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(n, size, generator=generator, device=generator.device)
+
+
+def _draw(mean: torch.Tensor, log_variance: torch.Tensor, normal: torch.Tensor) -> torch.Tensor:
+    return mean + (0.5 * log_variance).exp() * normal
 
 
 def _error(rebuilt: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

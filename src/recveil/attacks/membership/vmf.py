@@ -16,7 +16,7 @@ import torch
 
 from recveil.errors import UsageError
 
-__all__ = ["kl_to_uniform", "log_normalizer", "mean_length", "sample"]
+__all__ = ["Noise", "kl_to_uniform", "log_normalizer", "mean_length", "noise", "sample"]
 
 HIGH = 32.0
 """From this order on three terms of Debye's expansion are enough, given the steps down."""
@@ -24,8 +24,12 @@ HIGH = 32.0
 STEPS_AT_LEAST = 8
 """Down the continued fraction; each multiplies the error by about A squared."""
 
-PROPOSALS = 4
-"""For each draw at once; at least two in three are accepted, so that hardly anybody needs a second round."""
+PROPOSALS = 16
+"""For each draw, of which the first good one is taken: two in three are good or more, and of 40 million draws one finds
+none and takes its first. A loop until all are good would make a GPU wait for Python at every step."""
+
+Noise = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""What chance decides, before anything is known of the distributions: proposals, bars to pass, directions."""
 
 
 def mean_length(k: torch.Tensor, m: int) -> torch.Tensor:
@@ -47,7 +51,19 @@ def log_normalizer(k: torch.Tensor, m: int) -> torch.Tensor:
     return _with_slope(k, -log_sum - _log_area(m), -ratio)
 
 
-def sample(mu: torch.Tensor, k: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def noise(n: int, m: int, generator: torch.Generator) -> Noise:
+    """What `n` draws in `m` dimensions take of chance: each row is for one draw."""
+    _check_dimensions(m)
+    u = torch.rand(3, n, PROPOSALS, generator=generator, device=generator.device, dtype=torch.float64)
+    radius = (-torch.expm1(torch.log(u[0]) * (2 / (m - 2)))).sqrt() if m > 2 else torch.ones_like(u[0])
+    # Draws from Beta((m-1)/2, (m-1)/2), each from two uniform ones (Ulrich 1984). Never exactly 0 or 1: there the
+    # length across has no slope.
+    beta = ((1 + radius * torch.cos(2 * math.pi * u[1])) / 2).clamp(1e-15, 1 - 1e-15)
+    side = torch.randn(n, m - 1, generator=generator, device=generator.device, dtype=torch.float64)
+    return beta, u[2].log(), side / side.norm(dim=1, keepdim=True).clamp(min=1e-30)
+
+
+def sample(mu: torch.Tensor, k: torch.Tensor, noise: Noise) -> torch.Tensor:
     """One draw for each row of unit vectors `mu` (n, m) and concentrations `k` (n,), differentiable in both.
 
     Wood's rejection with Ulrich's beta draws for the part along `mu`, a uniform direction across it, and a Householder
@@ -56,51 +72,34 @@ def sample(mu: torch.Tensor, k: torch.Tensor, generator: torch.Generator) -> tor
     """
     m = mu.shape[1]
     _check_dimensions(m)
-    along, across = _along(k.double(), m, generator)
-    side = torch.randn(len(mu), m - 1, generator=generator, device=mu.device, dtype=mu.dtype)
-    side = side / side.norm(dim=1, keepdim=True).clamp(min=1e-30)
-    upright = torch.cat([along.to(mu.dtype)[:, None], across.to(mu.dtype)[:, None] * side], 1)
-    first = torch.zeros_like(mu[:1])
-    first[:, 0] = 1
-    axis = first - mu
+    proposals, bars, side = noise
+    along, across = _along(k.double(), m, proposals, bars)
+    upright = torch.cat([along.to(mu.dtype)[:, None], across.to(mu.dtype)[:, None] * side.to(mu.dtype)], 1)
+    axis = (torch.arange(m, device=mu.device) == 0).to(mu.dtype) - mu
     axis = axis / axis.square().sum(1, keepdim=True).clamp(min=1e-20).sqrt()
     return upright - 2 * (upright * axis).sum(1, keepdim=True) * axis
 
 
-def _along(k: torch.Tensor, m: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+def _along(k: torch.Tensor, m: int, proposals: torch.Tensor, bars: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """For each k the part of a draw along the mean direction, and the length of what is across."""
     root = (4 * k.square() + (m - 1) ** 2).sqrt()
     b = (m - 1) / (2 * k + root)
-    e = _accepted(k.detach(), b.detach(), root.detach(), m, generator)
+    e = _accepted(k, b, root, m, proposals, bars)
     below = 1 - (1 - b) * e
     # 1 - along^2 would lose its digits where k is large; this is the same number.
     return (1 - (1 + b) * e) / below, 2 * (b * e * (1 - e)).sqrt() / below
 
 
-def _accepted(k: torch.Tensor, b: torch.Tensor, root: torch.Tensor, m: int, generator: torch.Generator) -> torch.Tensor:
-    """Wood's accepted beta draw for each k."""
+@torch.no_grad()
+def _accepted(
+    k: torch.Tensor, b: torch.Tensor, root: torch.Tensor, m: int, proposals: torch.Tensor, bars: torch.Tensor
+) -> torch.Tensor:
+    """The first proposal for each k that passes its bar (Wood 1994)."""
     a = (m - 1 + 2 * k + root) / 4
     d = 4 * a * b / (1 + b) - (m - 1) * math.log(m - 1)
-    done = torch.empty_like(k)
-    missing = torch.arange(len(k), device=k.device)
-    while len(missing):
-        e = _symmetric_beta(len(missing), m, generator)
-        t = (2 * a * b)[missing, None] / (1 - (1 - b[missing, None]) * e)
-        chance = torch.rand(e.shape, generator=generator, device=k.device, dtype=k.dtype)
-        # Said this way round, what is not a number passes and shows; refused, it would be drawn for ever.
-        good = ~((m - 1) * t.log() - t + d[missing, None] < chance.log())
-        first = good.to(torch.int8).argmax(1, keepdim=True)
-        done[missing] = e.gather(1, first)[:, 0]  # overwritten in the next round where none was good
-        missing = missing[~good.any(1)]
-    return done
-
-
-def _symmetric_beta(n: int, m: int, generator: torch.Generator) -> torch.Tensor:
-    """Draws from Beta((m-1)/2, (m-1)/2), each from two uniform ones (Ulrich 1984)."""
-    u = torch.rand(2, n, PROPOSALS, generator=generator, device=generator.device, dtype=torch.float64)
-    radius = (-torch.expm1(torch.log(u[0]) * (2 / (m - 2)))).sqrt() if m > 2 else torch.ones_like(u[0])
-    # Never exactly 0 or 1: there the length across has no slope.
-    return ((1 + radius * torch.cos(2 * math.pi * u[1])) / 2).clamp(1e-15, 1 - 1e-15)
+    t = (2 * a * b)[:, None] / (1 - (1 - b)[:, None] * proposals)
+    good = (m - 1) * t.log() - t + d[:, None] >= bars
+    return proposals.gather(1, good.to(torch.int8).argmax(1, keepdim=True))[:, 0]
 
 
 @torch.no_grad()
@@ -111,12 +110,12 @@ def _bessel(k: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.Tensor, torch.
     order = m / 2 - 1
     steps = max(STEPS_AT_LEAST, math.ceil(HIGH - order))
     ratio, log_sum = _debye(k, order + steps)
-    below = k
+    below = []
     for step in range(steps, 0, -1):
-        below = k * ratio + 2 * (order + step)
-        ratio = k / below
-        log_sum = log_sum + below.log()
-    return 1 / below, ratio, log_sum - sum(math.log(2 * (order + step)) for step in range(1, steps + 1))
+        below.append(k * ratio + 2 * (order + step))
+        ratio = k / below[-1]
+    log_sum = log_sum + torch.stack(below).log().sum(0)
+    return 1 / below[-1], ratio, log_sum - sum(math.log(2 * (order + step)) for step in range(1, steps + 1))
 
 
 def _debye(k: torch.Tensor, v: float) -> tuple[torch.Tensor, torch.Tensor]:
