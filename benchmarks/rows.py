@@ -14,18 +14,19 @@ import numpy as np
 from recveil.attacks.attribute.tasks import Attack
 from recveil.audit import audit
 from recveil.core import Attribute, Estimate, Split
+from recveil.experiments import pool
+from recveil.experiments.attribute import change as paired_change
+from recveil.experiments.attribute import spared
+from recveil.experiments.packing import packed as packed  # the scripts say rows_of.packed
 from recveil.games import Folds
-from recveil.metrics.intervals import corrected_t
-from recveil.metrics.ranking import Ranks, difference, hit_rate, ndcg, rank, seen_items
+from recveil.metrics.ranking import Ranks, hit_rate, ndcg, rank, seen_items
 
 FOLDS = Folds(5, 1)
-LAST = 255
-"""Ranks are kept up to this one: a byte each."""
 
 
 def validation_users(n: int, share: float = 0.2) -> np.ndarray:
     """Who is used to choose settings and never attacked in a table: the same users for every method."""
-    return np.random.default_rng(2026).permutation(n)[: int(share * n)]
+    return spared(n, share)
 
 
 def others(n: int) -> np.ndarray:
@@ -50,18 +51,6 @@ def ranked(score: object, split: Split, part: str = "test") -> Ranks:
     return rank(score, held, seen_items(*seen))
 
 
-def packed(ranks: Ranks) -> str:
-    """How many items stand before each test item (or beside it: ties count against the model), as text."""
-    return np.minimum(ranks.better + ranks.ties, LAST).astype(np.uint8).tobytes().hex()
-
-
-def unpacked(text: str) -> Ranks:
-    """Ranks from text; those cut off lie beyond every list."""
-    better = np.frombuffer(bytes.fromhex(text), dtype=np.uint8).astype(np.int64)
-    users = np.arange(len(better))
-    return Ranks(users, users, better, np.zeros_like(better))
-
-
 def write(path: str, row: dict) -> None:
     """One line more."""
     with open(path, "a", encoding="utf-8") as file:
@@ -75,14 +64,12 @@ def read(paths: Iterable[str]) -> list[dict]:
 
 def advantage(rows: list[dict]) -> Estimate:
     """The headline advantage over the folds of all seeds; like the audit's, never below zero."""
-    folds = np.array([v for r in rows for v in r["folds"]])
-    signed = corrected_t(folds, FOLDS.test_share, rows[0]["n"])
-    return Estimate(max(0.0, signed.value), max(0.0, signed.low), max(-signed.low, signed.high), signed.n)
+    return pool.advantage([v for r in rows for v in r["folds"]], FOLDS.test_share, rows[0]["n"])
 
 
 def quality(rows: list[dict], measure: object = ndcg, k: int = 10) -> np.ndarray:
     """For each user the mean over the seeds."""
-    return np.mean([measure(unpacked(r["ranks"]), k) for r in rows], axis=0)
+    return pool.quality([r["ranks"] for r in rows], measure, k)
 
 
 def change(rows: list[dict], start: list[dict]) -> Estimate:
@@ -91,10 +78,7 @@ def change(rows: list[dict], start: list[dict]) -> Estimate:
     A row says itself where its model started (`base`); else it is paired with the row to start from of the same seed
     and machine, for the same seed on another machine is another model.
     """
-    before, after = quality([_origin(r, start) for r in rows]), quality(rows)
-    change = difference(after, before)
-    scale = 100 / before.mean()
-    return Estimate(change.value * scale, change.low * scale, change.high * scale, change.n)
+    return paired_change(quality([_origin(r, start) for r in rows]), quality(rows))
 
 
 def _origin(row: dict, start: list[dict]) -> dict:

@@ -2,7 +2,7 @@ import pytest
 import typer
 
 from recveil.errors import DataError
-from recveil.progress import track
+from recveil.progress import Rows, track
 from recveil.terminal import emit, guarded, print_summary, progress_bars
 
 
@@ -54,6 +54,19 @@ def test_without_a_terminal_there_are_no_bars(capsys: pytest.CaptureFixture[str]
     with progress_bars(quiet=False):
         assert list(track(range(3), "work")) == [0, 1, 2]
     assert capsys.readouterr().err == ""
+
+
+def test_rows_are_counted_and_said_in_rows_a_second(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recveil.terminal.PATIENCE", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress_bars(quiet=False):
+        assert list(track([Rows(700), Rows(300)], "writing", 1000)) == [700, 300]
+        assert list(track([1, 2], "working", 2)) == [1, 2]
+    said = capsys.readouterr().err
+    assert "rows/s" in said
+    assert "working" in said
 
 
 def test_the_summary_says_before_after_and_cost(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 from recveil.cli_membership import EXAMPLES, membership
+from recveil.cli_study_report import app as study_app
+from recveil.cli_tune import tune
 from recveil.options import (
+    Address,
     Attributes,
     Baseline,
     Before,
@@ -16,6 +19,7 @@ from recveil.options import (
     Curve,
     Device,
     Embeddings,
+    EngineName,
     FailIf,
     Folds,
     Ids,
@@ -38,6 +42,7 @@ from recveil.options import (
     Sarif,
     Seed,
     Seeds,
+    Stream,
     Surface,
     Target,
     bins_of,
@@ -55,6 +60,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="The named data sets: what there is, where to get it, what is in it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+app.add_typer(study_app, name="study")
 
 
 def main() -> None:
@@ -104,6 +110,7 @@ def audit(
     interactions: Interactions = None,
     before: Before = None,
     joint: Joint = False,
+    stream: Stream = False,
     report: Report = None,
     out: JsonOut = None,
     risk_out: RiskOut = None,
@@ -129,7 +136,8 @@ def audit(
 
     checks = Checks.of(fail_if or [], baseline)
     more = {"item_embeddings": item_embeddings, "recommendations": recommendations, "interactions": interactions}
-    files = Files(embeddings, attributes, ids, run, **more, numeric=names(numeric), bins=bins_of(bins))
+    cut = names(numeric), bins_of(bins)
+    files = Files(embeddings, attributes, ids, run, **more, numeric=cut[0], bins=cut[1], stream=stream)
     rules = workflow.Protocol(panel, folds, seeds, margin, permutations, leak_ratio, surface, seed, device, curve)
     outputs = workflow.Outputs(report, out, risk_out, junit, sarif, printed=as_json)
     with progress_bars(quiet=quiet):
@@ -161,6 +169,9 @@ def cloak(
     folds: Folds = 5,
     seeds: Seeds = 2,
     margin: Margin = 0.05,
+    stream: Stream = False,
+    engine: EngineName = "local",
+    address: Address = None,
     report: Report = None,
     seed: Seed = 0,
     device: Device = None,
@@ -170,20 +181,26 @@ def cloak(
     """Defend a table of user vectors, and with --report or --json audit it before and after.
 
     Rows, ids and other columns stay as they were; only the vectors move. With --run, or with --item-embeddings and
-    --interactions, the report also says what the recommendations are worth before and after.
+    --interactions, the report also says what the recommendations are worth before and after. A folder of Parquet files
+    is read and written part by part; run again after an interruption, it goes on where it stopped.
 
     Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
     from recveil.cloaking import Defense, cloak_files
     from recveil.inputs import Files
+    from recveil.large import engine_of
     from recveil.workflow import Protocol
 
     more = {"item_embeddings": item_embeddings, "interactions": interactions}
-    files = Files(embeddings, attributes, ids=ids, run=run, numeric=names(numeric), bins=bins_of(bins), **more)
+    cut = names(numeric), bins_of(bins)
+    files = Files(embeddings, attributes, ids, run, **more, numeric=cut[0], bins=cut[1], stream=stream)
     rules = Protocol(panel=panel, folds=folds, seeds=seeds, margin=margin, seed=seed, device=device)
     defense = Defense(method, strength, frontier)
+    who = engine_of(engine, address)
     with progress_bars(quiet=quiet):
-        document = cloak_files(files, names(target), defense, rules, out=out, report=report, audited=as_json)
+        document = cloak_files(
+            files, names(target), defense, rules, out=out, report=report, audited=as_json, engine=who
+        )
     emit(document, as_json=as_json)
     print_summary(document, quiet=quiet or as_json)
     say(f"Wrote {out}.", quiet=quiet or as_json)
@@ -237,6 +254,7 @@ def train(
 
 
 app.command(epilog=EXAMPLES)(membership)
+app.command()(tune)
 
 
 @app.command("list")

@@ -29,11 +29,23 @@ Bins = Annotated[
 ]
 Embeddings = Annotated[
     Path | None,
-    typer.Option(help="Table of user vectors: user_id + embedding, or emb_0..; .parquet .csv .npy .safetensors"),
+    typer.Option(
+        help="Table of user vectors: user_id + embedding, or emb_0..; .parquet .csv .npy .safetensors, or a folder of "
+        "Parquet files, which may be larger than memory."
+    ),
 ]
 Attributes = Annotated[
-    Path | None, typer.Option(help="Table with user_id and one column for each attribute; empty = undisclosed.")
+    Path | None,
+    typer.Option(
+        help="Table with user_id and one column for each attribute; empty = undisclosed. A large table may hold them."
+    ),
 ]
+Stream = Annotated[
+    bool,
+    typer.Option("--stream", help="Read and write in blocks, as is done for folders and files of more than 1 GiB."),
+]
+EngineName = Annotated[str, typer.Option("--engine", help="Who works on a large table: local, or ray.")]
+Address = Annotated[str | None, typer.Option(help="Ray cluster to join, as in ray://host:10001 or auto.")]
 Run = Annotated[Path | None, typer.Option(help="Folder written by `recveil train`, instead of the two files.")]
 Ids = Annotated[Path | None, typer.Option(help="Ids of the rows, for a .npy or safetensors file without any.")]
 Panel = Annotated[str, typer.Option(help="Which attackers: see `recveil list attacks`.")]
@@ -83,7 +95,14 @@ ShadowModel = Annotated[
 ]
 ShadowOption = Annotated[list[str] | None, typer.Option(help="Hyper-parameter of the shadow model.")]
 MembershipAttacks = Annotated[
-    str, typer.Option(help="Attacks, separated by commas: biased, dlmia, shadowfree, or rules, which always run.")
+    str,
+    typer.Option(
+        help="Attacks, separated by commas: biased, dlmia, shadowfree; lira, rmia (reference models); rules always run."
+    ),
+]
+ReferenceModels = Annotated[int, typer.Option(help="Models that lira and rmia compare with, an even number.", min=4)]
+ReferenceSignal = Annotated[
+    str, typer.Option(help="What lira and rmia take of scores: rank-percentile, log-odds or bpr-margin.")
 ]
 AttackOption = Annotated[
     list[str] | None, typer.Option(help="Option of an attack, as in dlmia.encoder=beta-vae. May be repeated.")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from recveil.catalog import NETWORKS
 from recveil.core import (
     Attribute,
     DataDefense,
@@ -20,11 +21,12 @@ from recveil.core import (
     TrainingDefense,
 )
 from recveil.errors import DataError, UsageError, unknown_name
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.ranking import Ranks, known_as_misses, rank, seen_items
+from recveil.models.objective import bpr_of_users
 from recveil.models.publish import release, top_k
 from recveil.random import generator
 
-__all__ = ["codes_of", "displacement", "fitted", "protect", "targets_of"]
+__all__ = ["codes_of", "displacement", "fitted", "loss_of", "protect", "ranks_served", "targets_of"]
 
 
 def targets_of(
@@ -96,6 +98,24 @@ def protect(
     users = np.arange(split.train.n_users)
     lists = top_k(score, users, k, seen_items(split.train, split.valid))
     return Release(x, model.item_vectors_, lists, score)
+
+
+def loss_of(
+    name: str, model: Recommender, split: Split, *, seed: int, device: str | None
+) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    """What a table of user vectors is worth to the model of this name; None where its scores are not products."""
+    if name in NETWORKS:
+        return None
+    return bpr_of_users(split.train, model.item_vectors_, device=device, rng=generator(seed, "loss"))
+
+
+def ranks_served(score: Callable[..., FloatArray], split: Split, platform: Split) -> Ranks:
+    """Where each test item stands, when the platform knows what `platform` holds.
+
+    What a platform takes for seen it does not recommend: a test item that a defense wrote into the profile is a miss.
+    """
+    told = seen_items(platform.train, platform.valid)
+    return known_as_misses(rank(score, split.test, told), split.test, told)
 
 
 def displacement(before: FloatArray, after: FloatArray) -> float:

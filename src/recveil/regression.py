@@ -61,6 +61,7 @@ class NumberAudit:
     margin: float
     resolution: float
     notes: list[str] = field(default_factory=list)
+    folds: FloatArray = field(default_factory=lambda: np.empty(0), repr=False)
 
     @property
     def verdict(self) -> str:
@@ -150,6 +151,7 @@ def audit_number(
         margin=margin,
         resolution=float(max(seen * error, margin + stats.norm.ppf(POWER) * error)),
         notes=notes,
+        folds=turned,
     )
 
 

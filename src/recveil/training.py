@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from recveil.atomic import check_folder, make_folder
 from recveil.audit import audit
-from recveil.catalog import DEFENSES, NETWORKS, make, model_for, panel, place_of
+from recveil.catalog import DEFENSES, make, model_for, panel, place_of
 from recveil.clock import Clock
 from recveil.core import Attribute, Dataset, FloatArray, Recommender, Release, Split
 from recveil.data.released import write_attributes, write_lists, write_vectors
-from recveil.data.sources import load
+from recveil.data.sources import load_data
 from recveil.data.split import leave_one_out
-from recveil.data.synthetic import demo_world
 from recveil.errors import UsageError
 from recveil.metrics import ranking
-from recveil.models.objective import bpr_of_users
 from recveil.models.saving import save
-from recveil.protect import displacement, fitted, protect, targets_of
+from recveil.protect import displacement, fitted, loss_of, protect, ranks_served, targets_of
 from recveil.random import generator
 from recveil.regression import audit_number
 from recveil.remarks import notes_on
@@ -54,11 +50,6 @@ class Defense:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def load_data(name: str, *, seed: int) -> Dataset:
-    """The data set of this name or path; `demo` is the embedded world."""
-    return demo_world(seed).dataset if name == "demo" else load(name)
-
-
 def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str, Any]:
     """Train, defend where asked to, attack, measure on the test item, and write everything into the folder.
 
@@ -77,7 +68,9 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
         platform = fitted(model, split, targets, **acting, seed=plan.seed)
     with clock.step("publish"):
         cloak = method if place == "embeddings" else None
-        loss = _loss(model, split, plan) if cloak is not None else None
+        loss = None
+        if cloak is not None:
+            loss = loss_of(plan.model, model, split, seed=plan.seed, device=plan.device)
         exposed = protect(model, platform, cloak, targets, k=plan.k, rng=generator(plan.seed, "cloak"), utility=loss)
     plain = model if place in ("", "embeddings") else _undefended(plan, split, clock)
     before = plain.user_vectors_ if place else None  # kept: the model soon has the defended ones only
@@ -127,27 +120,17 @@ def _undefended(plan: Plan, split: Split, clock: Clock) -> Recommender:
         return _model(plan).fit(split, rng=generator(plan.seed, "train"))
 
 
-def _loss(model: Recommender, split: Split, plan: Plan) -> Callable[[torch.Tensor], torch.Tensor] | None:
-    if plan.model in NETWORKS:
-        return None
-    return bpr_of_users(split.train, model.item_vectors_, device=plan.device, rng=generator(plan.seed, "loss"))
-
-
 def _measured(
     plain: Recommender, exposed: Release, split: Split, platform: Split, targets: list[Attribute]
 ) -> dict[str, Any]:
-    """Ranking quality of what is released; beside a defense, of the model without it and the paired difference.
-
-    What a platform takes for seen it does not recommend: a test item that a defense wrote into the profile is a miss.
-    """
+    """Ranking quality of what is released; beside a defense, of the model without it and the paired difference."""
     assert exposed.score is not None
     assert exposed.user_vectors is not None
-    told = ranking.seen_items(platform.train, platform.valid)
-    after = ranking.known_as_misses(ranking.rank(exposed.score, split.test, told), split.test, told)
+    after = ranks_served(exposed.score, split, platform)
     found: dict[str, Any] = {name: e.to_dict() for name, e in ranking.measured(after).items()}
     if targets:
-        seen = ranking.seen_items(split.train, split.valid)
-        compared = utility(ranking.rank(plain.score, split.test, seen), after, [t for t in targets if not t.continuous])
+        before = ranks_served(plain.score, split, split)
+        compared = utility(before, after, [t for t in targets if not t.continuous])
         found |= {"undefended": compared["before"], "difference": compared["difference"]}
         found |= {"per_class": compared["per_class"]}
         if plain.user_vectors_.shape == exposed.user_vectors.shape:

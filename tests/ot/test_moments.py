@@ -96,3 +96,21 @@ def test_an_empty_class_is_empty() -> None:
     assert got.n.tolist() == [4, 0]
     assert torch.isfinite(got.covariance).all()
     assert got.weights.tolist() == [1, 0]
+
+
+def test_classes_can_be_put_together_in_groups() -> None:
+    x, codes = table(3, 80, 3, 4)
+    groups = torch.tensor([1, -1, 0, 1, -1])  # the last is for rows of no class
+    got = Moments.of(x, codes, 4).grouped(groups[:4].tolist(), 2)
+    assert_same(got, Moments.of(x, groups[codes], 2))
+
+
+def test_moments_are_carried_by_affine_maps_like_the_rows() -> None:
+    x, codes = table(4, 80, 3, 2)
+    center, A, m = (
+        torch.randn(s, generator=torch.Generator().manual_seed(1)).double() for s in ((2, 3), (2, 3, 3), (2, 3))
+    )
+    known = codes >= 0
+    x, codes = x[known], codes[known]
+    moved = torch.einsum("ni,nij->nj", x - center[codes], A[codes]) + m[codes]
+    assert_same(Moments.of(x, codes, 2).carried(center, A, m), Moments.of(moved, codes, 2))

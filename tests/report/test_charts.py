@@ -166,3 +166,12 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(MissingExtra, match=r"vl_convert.*pip install 'recveil\[report\]'"):
         draw(_dots([_row("a", 0.6, 0.5, 0.7)]))
+
+
+def test_a_cloud_has_a_point_for_each_row_in_the_colour_of_its_group():
+    rows = [{"x": float(i), "y": float(i % 3), "group": "shadow" if i < 4 else "target"} for i in range(10)]
+    svg = draw({"kind": "cloud", "title": "Invariant features", "rows": rows})
+    points = _marks(svg, "symbol")
+    assert [point.get("fill") for point in points] == [CLASS_COLORS[0]] * 4 + [CLASS_COLORS[1]] * 6
+    assert len({point.get("d") for point in points}) == 2
+    assert {"shadow", "target"} <= set(_texts(svg))

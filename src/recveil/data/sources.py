@@ -19,10 +19,22 @@ from recveil.core import Dataset
 from recveil.data import amazon, archive, kuaisar, lastfm, lfm2b, modcloth, movielens
 from recveil.data.clean import EVERYTHING, Cleaning, clean, plausible_ages
 from recveil.data.describe import describe
+from recveil.data.synthetic import demo_world
 from recveil.data.tables import Raw, find_file, read_raw
 from recveil.errors import DataError, unknown_name
 
-__all__ = ["SOURCES", "Source", "cache_folder", "describe", "holds_data", "listing", "load", "locate", "what_to_do"]
+__all__ = [
+    "SOURCES",
+    "Source",
+    "cache_folder",
+    "describe",
+    "holds_data",
+    "listing",
+    "load",
+    "load_data",
+    "locate",
+    "what_to_do",
+]
 
 
 @dataclass(frozen=True)
@@ -272,6 +284,11 @@ def load(
         min_rating=min_rating,
     )
     return clean(raw, known, cleaning, numeric=numeric, bins=bins, keep=keep)
+
+
+def load_data(name: str, *, seed: int) -> Dataset:
+    """The data set of this name or path; `demo` is the embedded world."""
+    return demo_world(seed).dataset if name == "demo" else load(name)
 
 
 def _read(given: str) -> tuple[str, Raw]:

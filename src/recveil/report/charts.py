@@ -25,6 +25,8 @@ SHAPES = {"before": "circle", "after": "diamond"}
 DASHES: tuple[list[float], ...] = ([6, 4], [1.5, 3])
 INK = "currentColor"
 WIDTH = 440
+TICKS = [-20, -10, -5, -2, 0, 2, 5, 10, 20, 50, 100]
+POINTS = ("circle", "square", "triangle-up")
 LABEL_LIMIT = 150
 TEXT_FITS = 8  # classes up to which a cell of the heat map has room for its number
 
@@ -35,7 +37,7 @@ def draw(figure: Figure) -> str:
     """The figure as one `<svg>` element, fit to be put into a page."""
     altair, vl_convert = _libraries()
     kinds = {"dots": _dots, "heat": _heat, "curve": _curve, "steps": _steps, "maps": _maps, "frontier": _frontier}
-    kinds["roc"] = _roc
+    kinds |= {"roc": _roc, "bands": _bands, "cloud": _cloud}
     chart = kinds[figure["kind"]](altair, figure)
     svg = vl_convert.vegalite_to_svg(_styled(altair, chart).to_dict(), allowed_base_urls=[])
     return _embeddable(svg, figure["title"])
@@ -232,6 +234,37 @@ def _frontier(altair: Any, figure: Figure) -> Any:
     return altair.layer(line, points, ring).properties(width=2 * WIDTH - 160, height=300)
 
 
+def _bands(altair: Any, figure: Figure) -> Any:
+    """A point for each method with its intervals both ways; a dashed line joins those that nothing beats."""
+    methods = _unique(figure["rows"], "method")
+    colors = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in range(len(methods))]
+    shapes = [POINTS[i // len(CLASS_COLORS) % len(POINTS)] for i in range(len(methods))]
+    key = altair.Legend(title=None, orient="right", labelColor=INK, symbolSize=90, labelLimit=220)
+    # Stretched near zero, where the methods worth having lie close together.
+    x = {"title": figure["axis"], "axis": altair.Axis(format="~g", values=TICKS, titlePadding=8)}
+    x["scale"] = altair.Scale(type="symlog", constant=2, nice=False)
+    y = {"title": "Advantage of the best attacker", "scale": altair.Scale(type="sqrt", nice=True)}
+    y["axis"] = altair.Axis(format="~g", values=[0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1])
+    shared = altair.Chart(altair.Data(values=figure["rows"])).encode(
+        color=altair.Color("method:N", scale=altair.Scale(domain=methods, range=colors), legend=key),
+    )
+    line = altair.Chart(altair.Data(values=[row for row in figure["rows"] if row["best"]]))
+    line = line.mark_line(color=INK, strokeWidth=1, strokeDash=DASHES[0], opacity=0.6).encode(
+        x=altair.X("cost:Q", **x), y=altair.Y("advantage:Q", **y), order="cost:Q"
+    )
+    bars = shared.mark_rule(strokeWidth=1.5, opacity=0.75).transform_filter("isValid(datum.low)")
+    across = bars.encode(x=altair.X("cost_low:Q", **x), x2="cost_high:Q", y=altair.Y("advantage:Q", **y))
+    along = bars.encode(
+        x=altair.X("cost:Q", **x), y=altair.Y("low:Q", title="Advantage of the best attacker"), y2="high:Q"
+    )
+    points = shared.mark_point(filled=True, size=75, opacity=1).encode(
+        x=altair.X("cost:Q", **x),
+        y=altair.Y("advantage:Q", **y),
+        shape=altair.Shape("method:N", scale=altair.Scale(domain=methods, range=shapes), legend=key),
+    )
+    return altair.layer(line, across, along, points).properties(width=WIDTH - 140, height=280)
+
+
 def _roc(altair: Any, figure: Figure) -> Any:
     """The share of members found over the share of others accused, both on a logarithmic scale; dashed is chance."""
     rows = figure["rows"]
@@ -259,6 +292,21 @@ def _roc(altair: Any, figure: Figure) -> Any:
     ends = [{"fpr": corner, "tpr": corner}, {"fpr": 1, "tpr": 1}]
     chance = altair.Chart(altair.Data(values=ends)).mark_line(color=INK, strokeWidth=1.5, strokeDash=DASHES[0])
     return altair.layer(chance.encode(x=x, y=y), lines).properties(width=2 * WIDTH - 420, height=340)
+
+
+def _cloud(altair: Any, figure: Figure) -> Any:
+    """A point for each row, in the colour and shape of its group; the plane has no units."""
+    groups = _unique(figure["rows"], "group")
+    colors, shapes = (altair.Scale(domain=groups, range=marks[: len(groups)]) for marks in (CLASS_COLORS, POINTS))
+    key = altair.Legend(title=None, orient="top", labelColor=INK)
+    plane = {"axis": None, "scale": altair.Scale(zero=False)}
+    chart = altair.Chart(altair.Data(values=figure["rows"])).mark_point(filled=True, size=26, opacity=0.75)
+    return chart.encode(
+        x=altair.X("x:Q", **plane),
+        y=altair.Y("y:Q", **plane),
+        color=altair.Color("group:N", scale=colors, legend=key),
+        shape=altair.Shape("group:N", scale=shapes, legend=key),
+    ).properties(width=260, height=240)
 
 
 def _panels(altair: Any, panel: Any, figure: Figure, **columns: Any) -> Any:

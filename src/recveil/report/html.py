@@ -12,6 +12,7 @@ from markupsafe import Markup
 from recveil.atomic import writing
 from recveil.report.charts import CLASS_COLORS, COLORS, draw
 from recveil.report.membership import told
+from recveil.report.study import studied
 from recveil.report.summary import summarize
 
 __all__ = ["render", "write_report"]
@@ -19,7 +20,8 @@ __all__ = ["render", "write_report"]
 
 def render(document: Mapping[str, Any]) -> str:
     """The page for a result document, the one that `--json` prints."""
-    summarized, template = (summarize, "report") if document.get("command") != "membership" else (told, "membership")
+    pages = {"membership": (told, "membership"), "study": (studied, "study")}
+    summarized, template = pages.get(str(document.get("command")), (summarize, "report"))
     summary = summarized(document)
     # `draw` escapes what comes from the document, so its SVG goes into the page as it is.
     page = _environment().get_template(f"{template}.html.j2")

@@ -1,0 +1,68 @@
+"""The commands `recveil study report` and `recveil study reproduction`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recveil.cli_study import app
+from recveil.options import Json, Quiet
+from recveil.terminal import emit, guarded, say
+
+__all__ = ["app"]
+
+
+@app.command("report")
+@guarded
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder of results.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
+    form: Annotated[str, typer.Option("--format", help="html, md, latex or csv.")] = "html",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tables, frontiers, wins, time and advice of a study, as far as it was run; what failed is shown as a hole.
+
+    Example: recveil study report studies/raid2025_table2 --out report.html
+    """
+    from recveil.atomic import check_parent
+    from recveil.experiments.findings import findings
+    from recveil.experiments.store import open_store
+    from recveil.report.study import write_study
+
+    if out is not None:
+        check_parent(out)
+    argv = ["recveil", "study", "report", str(folder), *(["--format", form] if form != "html" else [])]
+    document = findings(open_store(folder), argv + (["--out", str(out)] if out else []))
+    emit(document, as_json=as_json)
+    if out is None and as_json:
+        return
+    made = write_study(document, out, form)
+    if out is None:
+        sys.stdout.write(made)
+        return
+    for line in document["advice"]:
+        say(line, quiet=quiet or as_json)
+    say(f"Report: {out}", quiet=quiet or as_json)
+
+
+@app.command("reproduction")
+@guarded
+def reproduction(
+    papers: Annotated[Path, typer.Argument(help="Folder of plans with published numbers.")],
+    results: Annotated[Path, typer.Option(help="Folder that holds the folders of results.")],
+    as_json: Json = False,
+) -> None:
+    """Each published number beside ours, with a verdict, as a Markdown page on standard output.
+
+    Example: recveil study reproduction papers --results studies > docs/reproduction.md
+    """
+    from recveil.experiments.reproduction import reproduction as compared
+
+    page, rows = compared(papers, results)
+    emit([row.to_dict() for row in rows], as_json=as_json)
+    if not as_json:
+        sys.stdout.write(page)

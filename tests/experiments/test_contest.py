@@ -1,0 +1,64 @@
+from recveil.core import Estimate
+from recveil.experiments.contest import Entrant, advice, entrants, frontier, wins
+from recveil.experiments.plan import Plan
+from recveil.experiments.pool import lines
+
+LEAKS = {"none": (0.6, 0.5), "good": (0.0, 0.48), "dear": (0.0, 0.1), "leaky": (0.5, 0.48)}
+
+
+def contest(made_up, **more):
+    named = [
+        {"name": "sliced", "label": "good"},
+        {"name": "gaussian", "label": "dear"},
+        {"name": "noise", "label": "leaky"},
+    ]
+    grid = {"data": ["demo"], "model": ["bprmf"], "defense": ["none", *named], "target": ["gender"], "seed": [0, 1, 2]}
+    plan = Plan.of({"title": "t", "kind": "attribute", "grid": grid}, name="p")
+    found = lines(plan, [made_up(plan, LEAKS, **more)])
+    return found, entrants(found, "gender", 10)
+
+
+def test_the_frontier_has_every_defense_and_says_what_nothing_beats(made_up) -> None:
+    _, found = contest(made_up)
+    drawn = frontier(found)
+    points = {p["defense"]: p for p in drawn["points"]}
+    assert list(points) == ["none", "good", "dear", "leaky"]
+    assert points["good"]["best"]
+    assert not points["leaky"]["best"]
+    assert points["dear"]["hypervolume"] == 0  # it costs more than the reference point
+    assert points["good"]["hypervolume"] > points["leaky"]["hypervolume"]
+    assert drawn["reference"][0] == points["none"]["advantage"]["value"]
+    assert points["none"]["hypervolume"] is None
+
+
+def test_wins_need_a_clear_gain_and_no_clear_loss(made_up) -> None:
+    _, found = contest(made_up)
+    tally = {row["defense"]: row for row in wins([found, found], 10)}
+    assert tally["good"] == {"defense": "good", "won": 4, "lost": 0, "open": 0}
+    assert tally["dear"]["open"] == 2  # more private than the leaky one, and ranks clearly worse
+    assert tally["dear"]["lost"] == 2
+    assert "none" not in tally
+
+
+def test_defenses_are_paired_over_the_seeds_that_both_have(made_up) -> None:
+    _, found = contest(made_up, skip=[("good", 0)], fail=[("dear", 1), ("dear", 2)])
+    tally = {row["defense"]: row for row in wins([found], 10)}
+    assert tally["good"] == {"defense": "good", "won": 1, "lost": 0, "open": 0}  # of the dear one nothing is known
+
+
+def test_advice_names_the_cheapest_of_the_private_ones_and_what_is_not_known(made_up) -> None:
+    all_lines, found = contest(made_up, skip=[("leaky", 2)])
+    said = advice(found, all_lines, "gender", "demo")
+    assert said.startswith("demo: use 'good'.")
+    assert "undefended 0.6" in said
+    assert "1 cells that failed or were not run" in said
+    assert "Not known: whether a leak below" in said
+
+
+def test_advice_does_not_recommend_what_leaks(made_up) -> None:
+    all_lines, found = contest(made_up)
+    rest = [e for e in found if e.name in ("none", "leaky")]
+    assert "nothing tried hides it; the best is 'leaky'" in advice(rest, all_lines, "gender", "demo")
+    unsure = Entrant("good", "gender", found[1].line, Estimate(0.02, 0.0, 0.2, 100), found[1].change)
+    assert "'good' is the best bet, but these users cannot rule out" in advice([unsure], all_lines, "gender", "demo")
+    assert "no defense was measured" in advice(rest[:1], all_lines, "gender", "demo")
