@@ -10,6 +10,7 @@ from recveil.attacks.attribute.battery import ATTACKS, PANELS, available
 from recveil.attacks.attribute.tasks import Attack
 from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA
+from recveil.attacks.membership.referenced import REFERENCED
 from recveil.attacks.membership.shadowfree import ShadowFree
 from recveil.core import (
     DataDefense,
@@ -57,6 +58,7 @@ __all__ = [
     "MODELS",
     "NETWORKS",
     "PANELS",
+    "REFERENCED",
     "TRAINING_DEFENSES",
     "described",
     "lookup",
@@ -89,7 +91,7 @@ MEMBERSHIP_ATTACKS: dict[str, Callable[..., MembershipAttack]] = {
     "dlmia": DLMIA,
     "shadowfree": ShadowFree,
 }
-"""The rules are always run beside them."""
+"""The rules are always run beside them. `REFERENCED` are those that also need reference models."""
 
 DATA_DEFENSES: dict[str, Callable[..., DataDefense]] = {"blurme": BlurMe, "ldp": LDP, "retrain": Retrain}
 
@@ -173,7 +175,7 @@ def described(kind: str = "") -> dict[str, dict[str, str]]:
     tables = {
         "models": {name: _first_line(entry) for name, entry in MODELS.items()},
         "attacks": {**attacks, **{f"panel {name}": ", ".join(members) for name, members in PANELS.items()}},
-        "membership": {name: _first_line(entry) for name, entry in MEMBERSHIP_ATTACKS.items()},
+        "membership": {name: _first_line(entry) for name, entry in {**MEMBERSHIP_ATTACKS, **REFERENCED}.items()},
         "defenses": {
             name: f"{_first_line(entry)} ({place})"
             for place, table in DEFENSES.items()

@@ -14,9 +14,9 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from recveil.atomic import check_parent, writing
-from recveil.attacks.membership.referenced import REFERENCED, ReferenceAttack
+from recveil.attacks.membership.referenced import ReferenceAttack
 from recveil.attacks.membership.rules import RULES
-from recveil.catalog import MEMBERSHIP_ATTACKS, lookup, make
+from recveil.catalog import MEMBERSHIP_ATTACKS, REFERENCED, lookup, make
 from recveil.clock import Clock
 from recveil.conclusion import MARGIN, concluded, curves
 from recveil.core import MembershipAttack

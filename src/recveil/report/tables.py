@@ -40,7 +40,12 @@ def shown(value: Any, column: Json) -> str:
 def as_markdown(document: Json) -> str:
     """The whole study: what was asked, advice, all tables."""
     cells = as_dict(document.get("cells"))
-    parts = [f"# {escaped(document.get('title'))}", _sentence(document.get("about"))]
+    made = " ".join(map(str, document.get("argv") or []))
+    parts = [
+        f"# {escaped(document.get('title'))}",
+        f"Made by `{made}`." if made else "",
+        _sentence(document.get("about")),
+    ]
     parts.append(
         f"{cells.get('done')} of {cells.get('wanted')} cells are done, {cells.get('failed')} failed, "
         f"{cells.get('missing')} were not run. Size: {escaped(document.get('size'))}."
