@@ -102,6 +102,10 @@ def test_tables_call_things_by_label_or_name_and_options() -> None:
     ("raw", "said"),
     [
         (changed("", tilte="x"), r"No key of the plan p is called 'tilte'. Did you mean 'title'\?"),
+        (
+            {("knd" if key == "kind" else key): value for key, value in changed("").items()},
+            r"No key of the plan p is called 'knd'. Did you mean 'kind'\?",
+        ),
         (changed("grid", sead=[1]), r"No key of \[grid\] in the plan p is called 'sead'. Did you mean 'seed'\?"),
         (changed("settings", fold=3), r"No key of \[settings\].*'fold'. Did you mean 'folds'\?"),
         (changed("smoke", modl=["x"]), r"No key of \[smoke\].*'modl'. Did you mean 'model'\?"),

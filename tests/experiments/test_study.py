@@ -273,3 +273,11 @@ def test_importing_the_engine_costs_no_torch() -> None:
     code = f"import sys; from recveil.experiments import {names}; print('torch' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
+
+
+def test_a_plan_that_cannot_be_run_leaves_no_folder(tmp_path: Path) -> None:
+    grid = {"data": ["demo"], "model": ["bprmf"], "defense": ["none"], "target": ["height"], "panel": ["fast"]}
+    plan = Plan.of({"title": "t", "kind": "attribute", "grid": {**grid, "seed": [0]}}, name="bad")
+    with pytest.raises(UsageError, match="height"):
+        run_study(plan, tmp_path / "out", Local())
+    assert not (tmp_path / "out").exists()

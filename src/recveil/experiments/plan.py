@@ -267,7 +267,8 @@ def _checked(model: type[Any], given: Mapping[str, Any], name: str, part: str = 
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        # A key that does not exist comes first: it is often why another one is missing.
+        first = min(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
         where = [str(step) for step in first["loc"]]
         if first["type"] == "extra_forbidden":
             known = Published.model_fields if where[0] == "published" else model.model_fields

@@ -110,14 +110,17 @@ def run_study(
     has cells of another kind; nothing is checked then.
     """
     cells = plan.cells()
+    wanted = {cell.id for cell in cells}
+    if (
+        work is None and not wanted <= Store(Path(folder)).finished()
+    ):  # before a folder is made: some plans cannot be run
+        from recveil.experiments.check import check
+
+        check(plan)
     store = create(folder, plan)
     with store.locked():
         finished = store.finished()
         missing = [cell for cell in cells if cell.id not in finished]
-        if missing and work is None:
-            from recveil.experiments.check import check
-
-            check(plan)
         describe(store, plan)
         tally = Tally(len(cells), len(cells) - len(missing))
         end = time.monotonic() + limit
