@@ -1,13 +1,15 @@
 """What RAID costs: barycenter and couplings against POT's, their growth, and a pass of Phase II against a plain one.
 
     RECVEIL_DATA=... python benchmarks/raid.py [--device cpu|cuda] [--part pot|growth|passes] [--data ml-1m]
+    python benchmarks/raid.py --part gain --results studies/raid2025_table3
 
 pot: 6,040 users, 512 atoms, d = 32, two classes. POT has no penalized barycenter, so its exact solver (`ot.emd2`, CPU)
 serves the usual descent on the weights (Cuturi and Doucet 2014, Algorithm 1) until that comes within 1e-3 of our
 objective (which it is told: it has no gap to stop by), or for --patience seconds; both are then computed exactly.
 Couplings are against `ot.bregman.sinkhorn_log`, on the same device. growth: the same at 6,040, 25,000 and 100,000
 users. passes: through the models' own `fit`, plain and defended in turn: the mean of four passes, in Phase II one of
-them with a new barycenter.
+them with a new barycenter. gain: from the cells of a study, what the pull changes in NDCG@10 against the same training
+and final map without it, and against `sliced` after training; paired by user, mean over the seeds first.
 """
 
 import os
@@ -212,6 +214,32 @@ def passes(device: str, data: str, names: list[str], rounds: int) -> None:
         )
 
 
+def gain(folder: str) -> None:
+    """RAID against itself without the pull, and against `sliced`, for every model and target of a study."""
+    from recveil.experiments.pool import lines, quality
+    from recveil.experiments.store import open_store
+    from recveil.metrics.ranking import difference
+
+    store = open_store(folder)
+    found = {(at["model"], at["target"], at["defense"]): one for one in lines(store.plan(), [store]) if (at := one.at)}
+    print(f"`{folder}`, change of NDCG@10 in per cent, and the advantage that is left\n")
+    print("| model | target | raid against eta 0 | raid against sliced | raid | eta 0 | sliced | seeds |")
+    print("| --- " * 8 + "|")
+    for model, target in dict.fromkeys(key[:2] for key in found):
+        ours, plain, after = (found[model, target, name] for name in ("raid", "raid, eta 0", "sliced"))
+        if not (ours.results and plain.results and after.results):
+            continue
+        ndcg = [quality(r["details"]["ranks"] for r in one.results) for one in (ours, plain, after)]
+        cells = []
+        for other in ndcg[1:]:
+            change, scale = difference(ndcg[0], other), 100 / other.mean()
+            cells.append(f"{scale * change.value:+.1f} [{scale * change.low:+.1f}, {scale * change.high:+.1f}]")
+        for one in (ours, plain, after):
+            a = one.headline(target)
+            cells.append(f"{a.value:.3f} [{a.low:.3f}, {a.high:.3f}]")
+        print(f"| {model} | {target} | {' | '.join(cells)} | {len(ours.results)} |")
+
+
 def main() -> None:
     """The parts asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -221,7 +249,10 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["bprmf", "dmf", "ncf", "lightgcn"])
     parser.add_argument("--rounds", type=int, default=2, help="how often each pass is timed")
     parser.add_argument("--patience", type=float, default=120.0, help="CPU seconds that POT's descent may take")
+    parser.add_argument("--results", default="studies/raid2025_table3", help="folder of a study, for the part gain")
     given = parser.parse_args()
+    if "gain" in given.part:
+        gain(given.results)
     if "pot" in given.part:
         against_pot(given.device, given.patience)
     if "growth" in given.part:

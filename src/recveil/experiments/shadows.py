@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from recveil.core import Estimate
@@ -45,10 +46,13 @@ def rules_in(line: Line) -> list[str]:
 def area(line: Line, attack: str, metric: str = "auc") -> Estimate | None:
     """Of one attack, over the seeds; of `RULE` that of the rule that is furthest from chance on the target itself."""
     if attack == RULE:
-        each = [over_seeds(line.estimates(attack=rule, metric=metric)) for rule in rules_in(line)]
-        return max(each, key=lambda e: abs(e.value - 0.5), default=None)
+        each = [area(line, rule, metric) for rule in rules_in(line)]
+        return max((e for e in each if e is not None), key=lambda e: abs(e.value - 0.5), default=None)
     found = line.estimates(attack=attack, metric=metric)
-    return over_seeds(found) if found else None
+    if not found:
+        return None
+    pooled = over_seeds(found)
+    return replace(pooled, low=max(0.0, pooled.low), high=min(1.0, pooled.high))
 
 
 def _ahead(line: Line, attack: str) -> bool:
