@@ -53,6 +53,13 @@ def slow(cache: Path, cell: Cell) -> Outcome:
     return Outcome(told(cell), {"seconds": {"all": 0.5}})
 
 
+def endless(cache: Path, cell: Cell) -> Outcome:
+    """Seed 0 is quick; whoever does another one is at work until somebody ends it."""
+    if cell.seed:
+        time.sleep(600)
+    return quick(cache, cell)
+
+
 def deadly(cache: Path, cell: Cell) -> Outcome:
     """Seed 0 kills its process always, seed 1 the first time."""
     mark = cache / f"{cell.id}-met"
@@ -73,7 +80,7 @@ def main() -> None:
 
     from recveil.experiments.study import Local, run_study
 
-    run_study(plan(), sys.argv[1], Local(2), work=quick)
+    run_study(plan(), sys.argv[1], Local(2), work=endless if sys.argv[2:] == ["endless"] else quick)
 
 
 if __name__ == "__main__":
