@@ -129,4 +129,4 @@ def table(rows: list[dict], labels: Iterable[str], start: str = "none") -> str:
     by_label = {name: mine for name, mine in by_label.items() if mine}
     names = [n for n in next(iter(by_label.values()))[0]["bacc"] if all(n in r["bacc"] for r in rows)]
     lines = [f"| method | {' | '.join(names)} | {' | '.join(HEAD)} |", "| --- " * (len(names) + len(HEAD) + 1) + "|"]
-    return "\n".join([*lines, *(line(name, mine, by_label[start], names) for name, mine in by_label.items())])
+    return "\n".join([*lines, *(line(name, mine, by_label.get(start, []), names) for name, mine in by_label.items())])
