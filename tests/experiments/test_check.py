@@ -24,8 +24,10 @@ def membership(data: str, **more: Any) -> Plan:
 
 def test_what_can_be_run_passes(tiny: str) -> None:
     every = ["none", "gaussian", {"name": "raid", "eta": 0.0}, "blurme"]
-    check(attribute(tiny, defense=every, target=["gender", "gender+handedness"], surface=["vectors", "lists"]))
-    check(membership(tiny, defense=["none", {"name": "popularity", "pool": 10}], serving=["popular", "fold-in"]))
+    wide = attribute(tiny, defense=every, target=["gender", "gender+handedness"], surface=["vectors", "lists"])
+    assert check(wide) == 4 * 2 * 2
+    served = membership(tiny, defense=["none", {"name": "popularity", "pool": 10}], serving=["popular", "fold-in"])
+    assert check(served) == 2 * 2
 
 
 @pytest.mark.parametrize(

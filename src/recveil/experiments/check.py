@@ -16,8 +16,8 @@ from recveil.experiments.plan import Cell, Plan
 __all__ = ["check"]
 
 
-def check(plan: Plan) -> None:
-    """Raise the first thing that would make a cell fail; every data set is loaded once."""
+def check(plan: Plan) -> int:
+    """Raise the first thing that would make a cell fail, or say how many cells can be run; data are loaded once."""
     cells = plan.cells()
     for name in dict.fromkeys(cell.at["data"] for cell in cells):
         data = load_data(name, seed=0)
@@ -25,6 +25,7 @@ def check(plan: Plan) -> None:
         seen: set[str] = set()
         for cell in (c for c in cells if c.at["data"] == name):
             look(cell, data, seen)
+    return len(cells)
 
 
 def _attribute(cell: Cell, data: Dataset, seen: set[str]) -> None:

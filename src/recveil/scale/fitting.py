@@ -5,7 +5,8 @@ learns its rounds from a part of the sketch, and the moments of what they leave 
 
 Departs from `sliced` in memory: the rounds are learned from up to 50,000 users of a class instead of 10,000; where a
 class has more users than the sketch holds, the moments that the draw sets out from are those of users the rounds were
-not fitted to; the reference is drawn by its moments alone, as it is in memory for classes of more than 10,000.
+not fitted to; the reference is drawn by its moments alone, as it is in memory for classes of more than 10,000; heavy
+tails are not brought near first.
 """
 
 from __future__ import annotations
