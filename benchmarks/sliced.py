@@ -37,7 +37,7 @@ ATTACKERS = {**panel("fast", "cpu"), "forest": ATTACKS["forest"]("cpu")}
 METHODS = {
     "undefended": None,
     "gaussian": Gaussian(device="cpu"),
-    "60 exact rounds, no draw": Sliced(rounds=60, drawn=0, device="cpu"),
+    "60 exact rounds, no draw": Sliced(rounds=60, drawn=False, device="cpu"),
     "no exact rounds": Sliced(rounds=0, device="cpu"),
     "20 exact rounds": Sliced(rounds=20, device="cpu"),
     "60 rounds, random axes only": Sliced(rounds=60, device="cpu"),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from recveil.ot.sliced import KNOTS, align_axes, apply_shifts, fit_shifts, match_axes, random_rotation
+from recveil.ot.sliced import KNOTS, align_axes, apply_shifts, fit_shifts, random_rotation
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -83,14 +83,6 @@ def test_classes_of_unequal_size_agree_in_distribution() -> None:
     grid = torch.linspace(0.02, 0.98, 25, dtype=torch.float64)
     one, two = (aligned[rows].quantile(grid, dim=0) for rows in members)
     assert (one - two).abs().max() < 0.02 * aligned.std()
-
-
-def test_matching_gives_the_values_of_the_aim_in_the_order_of_the_users() -> None:
-    rng = generator(2)
-    z, aim = (torch.randn(50, 3, generator=rng, dtype=torch.float64) for _ in range(2))
-    matched = match_axes(z, aim)
-    torch.testing.assert_close(matched.sort(dim=0).values, aim.sort(dim=0).values)
-    torch.testing.assert_close(matched.argsort(dim=0), z.argsort(dim=0))
 
 
 def test_what_was_learned_of_each_class_carries_new_users_as_it_carried_the_old() -> None:

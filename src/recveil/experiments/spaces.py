@@ -79,7 +79,7 @@ SPACES: Mapping[str, Mapping[str, Knob]] = {
     "raid-pot": {"weight": Real(0.001, 1.0, log=True)},
     "rap": {"weight": Real(0.005, 1.0, log=True)},
     "retrain": {"share": Real(0.02, 0.5, log=True), "which": OneOf(("random", "telling"))},
-    "sliced": {"rounds": Whole(10, 120, log=True), "drawn": Whole(1, 10), **_PART},
+    "sliced": {"rounds": Whole(10, 150, log=True), **_PART},
     "u2u": {"weight": Real(0.03, 10.0, log=True)},
     "u2u-int": {"weight": Real(0.01, 10.0, log=True)},
 }

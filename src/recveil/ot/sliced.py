@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
-__all__ = ["KNOTS", "align_axes", "apply_shifts", "fit_shifts", "match_axes", "random_rotation", "sort_columns"]
+__all__ = ["KNOTS", "align_axes", "apply_shifts", "fit_shifts", "random_rotation"]
 
 KNOTS = 129
 """Points at which the map of one class along one axis is remembered."""
@@ -21,33 +23,30 @@ def random_rotation(d: int, generator: torch.Generator) -> torch.Tensor:
     return torch.mul(q, r.diagonal().sign())
 
 
-def align_axes(z: torch.Tensor, members: list[torch.Tensor]) -> torch.Tensor:
+def align_axes(z: torch.Tensor, members: Sequence[torch.Tensor | slice]) -> torch.Tensor:
     """Give all classes the same distribution along each coordinate of `z`, moving as little as possible.
 
-    `members[k]` are the row numbers of class k; it gets the common quantile function at (r - 1/2)/n_k, r = 1..n_k.
+    `members[k]` are the rows of class k; it gets the common quantile function at (r - 1/2)/n_k, r = 1..n_k.
     """
-    ordered = [sort_columns(z[rows]) for rows in members]
-    total = sum(map(len, members))
+    ordered = [_sorted_axes(z[rows]) for rows in members]
+    total = sum(values.shape[1] for values, _ in ordered)
     aligned = z.clone()
-    for rows, (_, order) in zip(members, ordered, strict=True):
-        levels = (torch.arange(len(rows), device=z.device, dtype=z.dtype) + 0.5) / len(rows)
-        common = torch.stack([len(values) / total * _read(values, levels) for values, _ in ordered]).sum(0)
-        aligned[rows] = torch.empty_like(common).scatter_(0, order, common)
+    for rows, (own, order) in zip(members, ordered, strict=True):
+        common = torch.zeros_like(own)
+        for values, _ in ordered:
+            common.add_(_read(values, own.shape[1]), alpha=values.shape[1] / total)
+        aligned[rows] = torch.empty_like(common).scatter_(1, order, common).mT
     return aligned
 
 
-def match_axes(z: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
-    """Along each axis, give the r-th smallest of `z` the r-th smallest of `aim`, which has as many rows."""
-    return torch.empty_like(z).scatter_(0, sort_columns(z)[1], sort_columns(aim)[0])
-
-
-def sort_columns(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each column in order, and which rows that takes; on the CPU by NumPy, whose sort is many times faster."""
+def _sorted_axes(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each axis in order, (d, n), and which rows that takes; on the CPU by NumPy, whose sort is many times faster."""
+    axes = z.mT.contiguous()
     if z.device.type != "cpu":
-        values, order = z.sort(dim=0)
+        values, order = axes.sort(dim=1)
         return values, order
-    order = torch.from_numpy(np.argsort(z.mT.contiguous().numpy(), axis=1)).mT
-    return z.gather(0, order), order
+    order = torch.from_numpy(np.argsort(axes.numpy(), axis=1))
+    return axes.gather(1, order), order
 
 
 def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
@@ -57,8 +56,8 @@ def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
     """
     squashed = torch.linspace(-REACH, REACH, KNOTS, dtype=z.dtype, device=z.device)
     places = (squashed / (1 - squashed.abs())).expand(z.shape[1], KNOTS).contiguous()
-    values, order = sort_columns(z)
-    values, shifts = values.mT.contiguous(), (aligned - z).gather(0, order).mT
+    values, order = _sorted_axes(z)
+    shifts = (aligned - z).mT.gather(1, order)
     above = torch.searchsorted(values, places)
     low, high = (above - 1).clamp(min=0), above.clamp(max=len(z) - 1)
     gap = (values.gather(1, high) - values.gather(1, low)).clamp(min=1e-300)
@@ -79,10 +78,13 @@ def apply_shifts(z: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
     return low.lerp_(flat.index_select(0, at.add_(1)).view_as(z), place)
 
 
-def _read(quantiles: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:
-    """The quantile functions with knots at (r - 1/2)/n, linear in between and flat outside, at these levels."""
-    n = len(quantiles)
+def _read(quantiles: torch.Tensor, count: int) -> torch.Tensor:
+    """The quantile functions with knots at (r - 1/2)/n, linear in between and flat outside, at `count` even levels."""
+    n = quantiles.shape[1]
+    if n == count:
+        return quantiles
+    levels = (torch.arange(count, device=quantiles.device, dtype=torch.float64) + 0.5) / count
     position = (levels * n - 0.5).clamp(0, n - 1)
     below = position.floor().long()
-    above = (below + 1).clamp(max=n - 1)
-    return torch.lerp(quantiles[below], quantiles[above], (position - below)[:, None])
+    low, high = (quantiles.index_select(1, at) for at in (below, (below + 1).clamp(max=n - 1)))
+    return torch.lerp(low, high, (position - below).to(quantiles.dtype))

@@ -5,8 +5,8 @@ learns its rounds from a part of the sketch, and the moments of what they leave 
 
 Departs from `sliced` in memory: the rounds are learned from up to 50,000 users of a class instead of 10,000; where a
 class has more users than the sketch holds, the moments that the draw sets out from are those of users the rounds were
-not fitted to; the reference is drawn by its moments alone, as it is in memory for classes of more than 10,000; heavy
-tails are not brought near first.
+not fitted to; the moments of the reference are drawn as those of Gaussian users; and moments are plain, not those of
+the bulk, as they are in memory for classes of more than 10,000.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from recveil.core import FloatArray, IntArray
 from recveil.defenses.embeddings import gaussian, leace
 from recveil.defenses.embeddings.cells import Cells, cells_of
 from recveil.defenses.embeddings.maps import AffineMap, SlicedMap
-from recveil.defenses.embeddings.sliced import MOST_OF_LARGE, Sliced, exact_rounds
+from recveil.defenses.embeddings.sliced import MOST_OF_LARGE, Sliced, carry_rounds
 from recveil.errors import DataError, UsageError
 from recveil.ot import gaussian as transport
 from recveil.ot.moments import Moments
@@ -226,7 +226,7 @@ def _sliced(
     learned, left = (np.flatnonzero(rows) for rows in _shares(codes, n.numpy()))
     wanted = MOST_OF_LARGE if method.rounds is None else method.rounds
     few = Cells(codes[learned], cells.keys)
-    rounds = exact_rounds(_carried(first, sketch.take(learned)), few, wanted, draws, kept=True, most=LEARNED)[1]
+    rounds = carry_rounds(_carried(first, sketch.take(learned)), few, wanted, draws, kept=True, most=LEARNED)[1]
     now = Moments.empty(K, sketch.x.shape[1], torch.device("cpu"))
     for rows in np.array_split(left, len(left) // PIECE + 1):  # a few at a time: in 64 bits they take room
         after = rounds(_carried(first, sketch.take(rows)), torch.from_numpy(codes[rows]))

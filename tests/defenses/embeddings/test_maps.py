@@ -13,7 +13,7 @@ from recveil.attacks.attribute.battery import ATTACKS
 from recveil.attacks.attribute.tasks import Task
 from recveil.core import UNKNOWN
 from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.defenses.embeddings.maps import Keeps, Squash
+from recveil.defenses.embeddings.maps import Keeps
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.errors import DataError, UsageError
 from recveil.metrics.leakage import balanced_accuracy, confusion
@@ -41,9 +41,9 @@ def test_gaussian_transform_is_the_map_of_the_fit() -> None:
 def test_without_a_draw_the_stored_round_repeats_the_fit(norm: str) -> None:
     """One round; over many, what the tables smooth away adds up like the noise that it is."""
     x, codes = skewed(1, 2000)
-    method = Sliced(rounds=1, drawn=0, norm=norm, device="cpu")
+    method = Sliced(rounds=1, drawn=False, norm=norm, device="cpu")
     fitted, again = method.fit_transform(x, codes), method.transform(x, codes)
-    before = Sliced(rounds=0, drawn=0, norm=norm, device="cpu").fit_transform(x, codes)
+    before = Sliced(rounds=0, drawn=False, norm=norm, device="cpu").fit_transform(x, codes)
     assert np.linalg.norm(again - fitted) < 0.2 * np.linalg.norm(before - fitted)
 
 
@@ -73,14 +73,14 @@ def test_new_users_of_known_class_tell_an_attacker_nothing(attack: str) -> None:
 @pytest.mark.parametrize("name", ["gaussian", "sliced"])
 def test_who_is_unknown_goes_where_no_label_is_needed(name: str) -> None:
     x, codes = skewed(4, 500)
-    x = np.tanh(x)  # light tails: nothing goes before the Gaussian map
     method = make(name).fit(x, codes)
     nobody = method.transform(x)
     np.testing.assert_array_equal(nobody, method.transform(x, np.full(len(x), UNKNOWN)))
     np.testing.assert_array_equal(nobody, method.transform(x, np.full(len(x), 17)))
     mixed = np.where(np.arange(len(x)) % 2 == 0, UNKNOWN, codes)
     np.testing.assert_array_equal(method.transform(x, mixed)[::2], nobody[::2])
-    np.testing.assert_allclose(nobody, make("gaussian").fit(x, codes).transform(x), atol=1e-5)
+    bare = make("gaussian") if name == "gaussian" else Sliced(rounds=0, drawn=False, device="cpu")
+    np.testing.assert_allclose(nobody, bare.fit(x, codes).transform(x), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "sliced"])
@@ -141,13 +141,3 @@ def test_one_class_is_a_map_that_does_nothing(tmp_path: Path) -> None:
     method = make("sliced").fit(x, np.zeros_like(codes))
     method.save(tmp_path / "map")
     np.testing.assert_allclose(Sliced.load(tmp_path / "map").transform(x, codes), x, atol=1e-6)
-
-
-def test_what_was_brought_near_comes_back() -> None:
-    x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64) ** 3
-    squash = Squash.of(x)
-    near = squash(x)
-    assert torch.linalg.vector_norm(near, dim=1).max() < 3
-    torch.testing.assert_close(squash.undone()(near), x)
-    center = x.mean(0, keepdim=True)
-    torch.testing.assert_close(squash.undone()(squash(center)), center)

@@ -91,7 +91,7 @@ def test_strength_walks_straight() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"norm": "one"}, "'keep' or 'unit'"), ({"rounds": -1}, "not be negative"), ({"drawn": -1}, "not be negative")],
+    [({"norm": "one"}, "'keep' or 'unit'"), ({"rounds": -1}, "not be negative")],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
@@ -101,7 +101,7 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
 def test_unit_norm_keeps_every_ranking_when_there_is_nothing_to_hide() -> None:
     x, secret = no_leak(300, 5, 2, rng=np.random.default_rng(8))
     np.testing.assert_allclose(cloak(x, np.zeros(300, dtype=np.int64), norm="unit"), x, atol=1e-5)
-    bare = Sliced(rounds=0, drawn=0, norm="unit", device="cpu").release(x, secret.codes, np.random.default_rng(0))[1]
+    bare = Sliced(rounds=0, norm="unit", device="cpu").release(x, secret.codes, np.random.default_rng(0))[1]
     assert bare.norm == pytest.approx(np.linalg.norm(x, axis=1).mean(), rel=1e-5)
 
 
@@ -119,8 +119,11 @@ def test_unknown_users_go_through_the_pooled_gaussian_map_only() -> None:
     codes = secret.codes.copy()
     codes[::4] = UNKNOWN
     unknown = codes == UNKNOWN
+    bare, full = (cloak(x, codes, rounds=rounds, drawn=drawn) for rounds, drawn in ((0, False), (40, True)))
+    np.testing.assert_allclose(full[unknown], bare[unknown], atol=1e-5)
+    # One affine map for all of them, near that of all users: moments of the bulk are not quite those of everybody.
     wanted = Gaussian(device="cpu")(x, codes, rng=np.random.default_rng(0))
-    np.testing.assert_allclose(cloak(x, codes)[unknown], wanted[unknown], atol=1e-5)
+    np.testing.assert_allclose(full[unknown], wanted[unknown], atol=0.3 * x.std())
 
 
 @pytest.mark.parametrize("few", [1, 2, 6])
@@ -169,7 +172,8 @@ def test_attributes_in_turn_are_both_hidden() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "rounds"), [(6040, 32, 90), (3000, 64, 23), (943, 32, 14), (100, 50, 10), (10**6, 64, 60)]
+    ("n", "d", "rounds"),
+    [(6040, 32, 150), (3000, 64, 46), (943, 32, 29), (6040, 8, 40), (100, 50, 10), (10**6, 64, 60)],
 )
 def test_rounds_follow_the_users_there_are_for_each_dimension(n: int, d: int, rounds: int) -> None:
     assert Sliced()._rounds(np.empty((n, d), dtype=np.float32)) == rounds
@@ -183,30 +187,32 @@ def test_the_table_is_the_same_whether_the_map_is_kept_or_not() -> None:
     assert np.array_equal(called, released)
 
 
-def heavy_world(n: int = 1500, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Two classes with tails of their own: users on rays, a few of them very far out."""
+def heavy_tails(n: int, d: int, *, rng: np.random.Generator) -> np.ndarray:
+    """Users on rays, some far out: a t with five degrees of freedom."""
+    return (rng.standard_normal((n, d)) / np.sqrt(rng.chisquare(5, n) / 5)[:, None]).astype(np.float32)
+
+
+def test_where_nothing_is_to_hide_nobody_sees_what_was_drawn() -> None:
+    """Plain moments, drawn anew, stretch everybody by the chance of those far out, and QDA sees the stretch."""
     rng = np.random.default_rng(8)
-    codes = (np.arange(n) % 3 == 0).astype(np.int64)
-    far = rng.lognormal(0.6 * codes, 0.9)[:, None]
-    return (rng.standard_normal((n, d)) * far + 0.5 * codes[:, None]).astype(np.float32), codes
+    reached = []
+    for seed in range(6):
+        x, codes = heavy_tails(1500, 24, rng=rng), rng.integers(3, size=1500)
+        out = cloak(x, codes, seed=seed, rounds=0)
+        reached.append(attacked(out, Attribute("none", codes, ("a", "b", "c")), "qda", seed=seed)["qda"])
+    assert abs(np.mean(reached) - 1 / 3) < 4 * 0.012 / 6**0.5  # the error of one world is about 0.012
 
 
-def test_heavy_tails_are_brought_near_and_the_map_is_kept_and_read_again(tmp_path: Path) -> None:
-    x, codes = heavy_world()
-    method = Sliced(device="cpu")
-    out = method.fit_transform(x, codes)
-    assert [type(stage).__name__ for _, stage in method.map_.stages] == ["Squash", "AffineMap", "SlicedMap", "Stretch"]
-    lengths = [np.sort(np.linalg.norm(out[codes == k], axis=1)) for k in (0, 1)]
-    before = [np.sort(np.linalg.norm(x[codes == k], axis=1)) for k in (0, 1)]
-    gap, was = (abs(np.log(np.median(a) / np.median(b))) for a, b in (lengths, before))
-    assert gap < 0.1 < 0.4 < was
-    method.save(tmp_path / "map.safetensors")
-    late = heavy_world(300)
-    again = Sliced.load(tmp_path / "map.safetensors").transform(*late)
-    np.testing.assert_allclose(again, method.transform(*late), rtol=1e-6)
+def test_where_nothing_is_to_hide_rounds_move_little() -> None:
+    x, secret = no_leak(2000, 16, 2, rng=np.random.default_rng(0))
+    far = [np.linalg.norm(cloak(x, secret.codes, rounds=rounds) - x) / np.linalg.norm(x) for rounds in (0, 100)]
+    assert far[1] < 2.5 * far[0] < 0.25
 
 
-def test_light_tails_are_left_as_they_are() -> None:
-    x, codes = np.random.default_rng(3).standard_normal((400, 6)).astype(np.float32), np.arange(400) % 2
-    method = Sliced(device="cpu").fit(x, codes)
-    assert [type(stage).__name__ for _, stage in method.map_.stages] == ["AffineMap", "SlicedMap"]
+def test_tails_of_their_own_are_hidden(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    codes = (np.arange(1500) % 3 == 0).astype(np.int64)
+    x = (rng.standard_normal((1500, 8)) * rng.lognormal(0.6 * codes, 0.9)[:, None]).astype(np.float32)
+    lengths = [[np.median(np.linalg.norm(t[codes == k], axis=1)) for k in (0, 1)] for t in (x, cloak(x, codes))]
+    was, gap = (abs(np.log(a / b)) for a, b in lengths)
+    assert gap < 0.15 < 0.4 < was

@@ -10,6 +10,7 @@ leak; and nothing beyond the second moment is touched. `sliced` mends both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,13 +81,19 @@ def carry(x: torch.Tensor, passes: list[Cells]) -> torch.Tensor:
     return fit_stages(x, passes)[0]
 
 
-def fit_stages(x: torch.Tensor, passes: list[Cells]) -> tuple[torch.Tensor, list[Stage]]:
+def plain(x: torch.Tensor, cells: Cells) -> Moments:
+    """The moments of all users of each cell."""
+    return Moments.of(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes)
+
+
+def fit_stages(
+    x: torch.Tensor, passes: list[Cells], moments: Callable[[torch.Tensor, Cells], Moments] = plain
+) -> tuple[torch.Tensor, list[Stage]]:
     """The users carried by the Gaussian map of each pass in turn, and these maps; a lone class is left alone."""
     stages: list[Stage] = []
     for cells in passes:
         if cells.n_classes > 1:
-            codes = torch.as_tensor(cells.codes, device=x.device)
-            affine = fit_map(Moments.of(x, codes, cells.n_classes))
-            x = affine(x, codes)
+            affine = fit_map(moments(x, cells))
+            x = affine(x, torch.as_tensor(cells.codes, device=x.device))
             stages.append((cells.keys, affine))
     return x, stages

@@ -1,8 +1,7 @@
 """Fitted maps: what carried the users of a fit, kept for users who come later, on disk without pickle.
 
 A map is a list of stages. Each cuts the users into cells and carries each cell by an `AffineMap` or by the rounds of a
-`SlicedMap`; `Squash` and `Stretch` go before and after them, for all users alike. A user of an unknown class, or of one
-that was not there at the fit, takes what needs no label only.
+`SlicedMap`. A user of an unknown class, or of one that was not there at the fit, takes what needs no label only.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from recveil.errors import DataError, UsageError
 from recveil.ot.sliced import apply_shifts
 from recveil.random import generator
 
-__all__ = ["AffineMap", "FittedMap", "Keeps", "SlicedMap", "Squash", "Stage", "Stretch", "blend", "unit"]
+__all__ = ["AffineMap", "FittedMap", "Keeps", "SlicedMap", "Stage", "blend", "unit"]
 
 FORMAT = "recveil map 1"
 BLOCK = 1 << 14
@@ -79,55 +78,11 @@ class SlicedMap:
         return y + m
 
 
-@dataclass(frozen=True, eq=False)
-class Squash:
-    """Users far out brought near, each on its own ray: r -> log(1 + r), in units of the typical distance from m.
-
-    One and the same map for everybody, and it can be undone: what is alike for all classes stays so.
-    """
-
-    m: torch.Tensor  # (d,)
-    unit: torch.Tensor  # ()
-
-    @classmethod
-    def of(cls, x: torch.Tensor) -> Squash:
-        """For users spread as these are."""
-        m = x.mean(0)
-        far = torch.linalg.matrix_norm(x - m) / max(1, len(x)) ** 0.5
-        return cls(m, far.clamp(min=1e-300))
-
-    def __call__(self, x: torch.Tensor, codes: torch.Tensor | None = None) -> torch.Tensor:
-        """The users nearer; classes play no part."""
-        z = (x.double() - self.m) / self.unit
-        return z * _per_length(torch.log1p, z)
-
-    def undone(self) -> Stretch:
-        """The way back."""
-        return Stretch(self.m, self.unit)
-
-
-@dataclass(frozen=True, eq=False)
-class Stretch:
-    """What undoes a `Squash`."""
-
-    m: torch.Tensor  # (d,)
-    unit: torch.Tensor  # ()
-
-    def __call__(self, z: torch.Tensor, codes: torch.Tensor | None = None) -> torch.Tensor:
-        """The users where they would be had nobody been brought near."""
-        return z.double() * _per_length(torch.expm1, z.double()) * self.unit + self.m
-
-
-def _per_length(change: Callable[[torch.Tensor], torch.Tensor], z: torch.Tensor) -> torch.Tensor:
-    r: torch.Tensor = torch.linalg.vector_norm(z, dim=1, keepdim=True).clamp(min=1e-300)
-    return change(r) / r
-
-
-Carrier = AffineMap | SlicedMap | Squash | Stretch
+Carrier = AffineMap | SlicedMap
 Stage = tuple[IntArray, Carrier]
 """The keys of the cells, and what carries them."""
 
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (AffineMap, SlicedMap, Squash, Stretch)}
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (AffineMap, SlicedMap)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ class ClassMaps:
         """Where the class maps carry the users."""
         if renew or self.way is None:
             where = self.device or str(x.device)
-            method = Sliced(rounds=ROUNDS, drawn=0, device=where) if self.sliced else Gaussian(device=where)
+            method = Sliced(rounds=ROUNDS, drawn=False, device=where) if self.sliced else Gaussian(device=where)
             moved = method(x.cpu().numpy(), self.codes.cpu().numpy(), rng=self.rng)
             self.sizes = torch.bincount(self.codes)[:, None]
             self.way, self.lead = torch.as_tensor(moved).to(x) - x, self._lead(x)
