@@ -19,7 +19,7 @@ LAYERS = [
     {"data", "models", "attacks", "defenses"},
     {
         *("catalog", "protect", "games", "audit", "verdict", "risk", "where", "activity", "regression"),
-        *("membership", "shadowing", "referencing", "conclusion", "staging"),
+        *("membership", "shadowing", "referencing", "conclusion", "staging", "remarks"),
     },
     {"experiments", "report", "adapters", "scale"},
     {
@@ -32,7 +32,6 @@ LAYERS = [
             "testing",
             "cli_membership",
             "watching",
-            "remarks",
             "cli_study",
             "cli_study_report",
             "cli_tune",

@@ -120,6 +120,12 @@ def test_a_number_is_attacked_by_regression(tiny: str, tmp_path: Path, monkeypat
         targets_in({"height": height}, cell(tiny, target=["height"], defense=["gaussian"]))
 
 
+def test_classes_of_one_user_are_made_one_class(tiny: str) -> None:
+    job = Attribute("job", np.array([0, 0, 1, 1, 2, 3]), ("cook", "nurse", "pilot", "smith"))
+    [target] = targets_in({"job": job}, cell(tiny, target=["job"], defense=["gaussian"]))
+    assert target.counts.tolist() == [2, 2, 2]
+
+
 def test_attackers_by_panel_or_by_name() -> None:
     assert list(attackers("fast", "cpu"))[0] == "logistic"
     assert list(attackers("qda, knn", "cpu")) == ["qda", "knn"]

@@ -28,6 +28,7 @@ from recveil.metrics import ranking
 from recveil.protect import displacement, fitted, loss_of, protect, ranks_served, targets_of
 from recveil.random import generator
 from recveil.regression import NumberAudit, audit_number
+from recveil.remarks import small_classes_as_one
 from recveil.verdict import TargetAudit
 
 __all__ = ["Exposed", "attackers", "change", "expose", "folds_of", "measure", "spared", "split_of", "targets_in"]
@@ -86,9 +87,10 @@ def split_of(data: str) -> Split:
 
 
 def targets_in(attributes: Any, cell: Cell) -> list[Attribute]:
-    """What is protected together."""
+    """What is protected together; classes of one user are made one class, as `recveil cloak` does."""
     numbers = cell.at["defense"]["name"] == "none" or place_of(cell.at["defense"]["name"]) == "training"
-    return targets_of(dict(attributes), cell.at["target"].split("+"), cell.at["data"], numbers=numbers)
+    targets = targets_of(dict(attributes), cell.at["target"].split("+"), cell.at["data"], numbers=numbers)
+    return [t if t.continuous else small_classes_as_one([t])[0][0] for t in targets]
 
 
 def attackers(named: str, device: str | None) -> dict[str, Attack]:
