@@ -158,6 +158,25 @@ def test_a_penalty_is_told_of_passes_steps_and_the_end() -> None:
     assert watcher.items is None
 
 
+def test_a_penalty_that_acts_seldom_counts_as_often() -> None:
+    class Long(Toy):
+        def __init__(self) -> None:
+            super().__init__()
+            self.x.data.fill_(1.0)
+
+        def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+            return (torch.ones(7, 8),)
+
+    always, seldom = Watcher(0.1), Watcher(0.1)
+    seldom.every = 3
+    told = [train(Long(), None, Schedule(1, 1e-9), penalty=w, generator=seeded()).loss[0] for w in (always, seldom)]
+    bare = train(Long(), None, Schedule(1, 1e-9), generator=seeded()).loss[0]
+    assert [w.calls.count("step") for w in (always, seldom)] == [7, 3]
+    extra = [loss - bare for loss in told]
+    assert extra[0] > 0.1
+    assert extra[1] == pytest.approx(extra[0] * 3 * 3 / 7, rel=0.05)
+
+
 def test_every_user_is_penalized_alike() -> None:
     watcher = Watcher()
     train(Toy(), None, Schedule(12, 0.1, penalty_users=96), penalty=watcher, generator=seeded())

@@ -201,11 +201,13 @@ def _one_pass(
 ) -> torch.Tensor:
     """One pass over the data; recommendation loss and penalty of each step, (steps, 2), still on the device."""
     losses = torch.zeros(len(batches[0]), 2, device=batches[0].device)
+    every = getattr(penalty, "every", 1)
     for step in range(len(losses)):
         loss = network.loss(*(part[step] for part in batches))
         losses[step, 0] = loss.detach()
-        if penalty is not None:
-            extra = _penalty(network, penalty, blocks[step % len(blocks)])
+        if penalty is not None and step % every == 0:
+            # Asked in one step of several, it counts as often: the same pull, for less time.
+            extra = every * _penalty(network, penalty, blocks[step // every % len(blocks)])
             losses[step, 1] = extra.detach()
             loss = loss + extra
         optimizer.zero_grad()
