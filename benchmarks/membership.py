@@ -140,7 +140,7 @@ class Stage:
 def played(stage: Stage, shadow: Served, target: Served, attacks: dict) -> dict:
     """What one game came to, with the worth of the lists."""
     start = time.perf_counter()
-    found = attack(game_of(shadow, target), attacks, seed=stage.seed)
+    found = attack(game_of(shadow, target), attacks, seed=stage.seed, jointly=False)
     told = {
         name: {key: value for key, value in one.items() if key not in ("threshold", "inverted")}
         for name, one in found.to_dict()["attacks"].items()

@@ -90,8 +90,8 @@ def null(rows: list[dict]) -> Iterable[str]:
     """How often each interval missed one half where there was nothing to find."""
     yield (
         f"{len(rows)} runs on {rows[0]['data']}: users dealt anew, shadow and target trained on everybody, and who is "
-        f"called a member is chance ({rows[0]['n']} target users). `out` counts the 95 % intervals of the AUC that "
-        "miss one half: 5 in 100 in the mean if they are exact, and then more than 5 in three lines of eight."
+        f"called a member is chance ({rows[0]['n']} target users). `out` counts the intervals of the AUC that miss one "
+        "half; they hold for all lines together, so that of 100 runs 5 should have one that does."
     )
     lines = [["", "out", "mean AUC", "smallest", "largest"]]
     for name, one in rows[0]["attacks"].items():
@@ -100,7 +100,8 @@ def null(rows: list[dict]) -> Iterable[str]:
         values = [auc["value"] for auc in found]
         numbers = (f"{number:.3f}" for number in (np.mean(values), min(values), max(values)))
         lines.append([f"`{name}`{' (rule)' if one['rule'] else ''}", str(out), *numbers])
-    yield table(lines)
+    alarms = sum(any(not f["auc"]["low"] <= 0.5 <= f["auc"]["high"] for f in r["attacks"].values()) for r in rows)
+    yield table([*lines, ["**runs with any**", str(alarms), "", "", ""]])
 
 
 def power(rows: list[dict]) -> Iterable[str]:

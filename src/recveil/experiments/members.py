@@ -38,7 +38,7 @@ def measure(cell: Cell, cache: Path) -> tuple[list[Record], dict[str, Any], dict
     for suffix, game in games.items():
         if game is not None:
             with clock.step(f"attack{suffix}"):
-                found = attack(game, attacks_of(cell), seed=cell.seed)
+                found = attack(game, attacks_of(cell), seed=cell.seed, jointly=False)
             rows += _told(cell, found, suffix)
             details[f"attacks{suffix}"] = found.to_dict()["attacks"]
             details |= {"n": len(found.users), "members": int(found.truth.sum()) if found.truth is not None else None}

@@ -29,8 +29,6 @@ __all__ = [
 
 Members = NDArray[np.bool_]
 
-Z = float(stats.norm.ppf((1 + LEVEL) / 2))
-
 ENOUGH = 10
 """A false positive rate is spoken of only where at least this many false positives are allowed by it."""
 
@@ -48,7 +46,7 @@ class Operating:
         return {**self.tpr.to_dict(), "fpr": self.fpr, "realized_fpr": self.realized.to_dict()}
 
 
-def auc(member: Members, score: FloatArray) -> Estimate:
+def auc(member: Members, score: FloatArray, *, level: float = LEVEL) -> Estimate:
     """The area under the ROC curve with DeLong's interval (1988), on the log-odds scale so that it stays in bounds.
 
     Where the scores leave no spread to judge by (all pairs won, or all tied), the interval is that of the exact
@@ -58,19 +56,19 @@ def auc(member: Members, score: FloatArray) -> Estimate:
     value = float(inside.mean())
     error = _error(inside, outside)
     if not 0 < value < 1 or not error > 0:
-        room = _room(member)
+        room = _room(member, level)
         return Estimate(value, max(0.0, value - room), min(1.0, value + room), len(score))
-    middle, half = math.log(value / (1 - value)), Z * error / (value * (1 - value))
+    middle, half = math.log(value / (1 - value)), _z(level) * error / (value * (1 - value))
     low, high = (float(_logistic(middle + side * half)) for side in (-1, 1))
     return Estimate(value, low, high, len(score))
 
 
-def auc_difference(member: Members, score: FloatArray, other: FloatArray) -> Estimate:
+def auc_difference(member: Members, score: FloatArray, other: FloatArray, *, level: float = LEVEL) -> Estimate:
     """How much larger the AUC of `score` is than that of `other` on the same users: DeLong's paired interval."""
     mine, theirs = _placements(member, score), _placements(member, other)
     inside, outside = mine[0] - theirs[0], mine[1] - theirs[1]
     value, error = float(inside.mean()), _error(inside, outside)
-    half = Z * error if error > 0 else _room(member)
+    half = _z(level) * error if error > 0 else _room(member, level)
     return Estimate(value, max(-1.0, value - half), min(1.0, value + half), len(score))
 
 
@@ -117,9 +115,9 @@ def best_threshold(member: Members, score: FloatArray) -> float:
     return float(ranked[at] + (ranked[at + 1] - ranked[at]) / 2)
 
 
-def proportion(hits: int, n: int) -> Estimate:
+def proportion(hits: int, n: int, *, level: float = LEVEL) -> Estimate:
     """A share with its exact (Clopper-Pearson) interval."""
-    tail = (1 - LEVEL) / 2
+    tail = (1 - level) / 2
     low = float(special.betaincinv(hits, n - hits + 1, tail)) if hits > 0 else 0.0
     high = float(special.betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
     return Estimate(hits / n, low, high, n)
@@ -140,10 +138,14 @@ def _error(inside: FloatArray, outside: FloatArray) -> float:
     return math.sqrt(float(np.var(inside, ddof=1)) / len(inside) + float(np.var(outside, ddof=1)) / len(outside))
 
 
-def _room(member: Members) -> float:
+def _room(member: Members, level: float) -> float:
     """By how much a share may fall short of 1 when each of the disjoint pairs was won."""
     pairs = min(int(member.sum()), int((~member).sum()))
-    return 1 - proportion(pairs, pairs).low
+    return 1 - proportion(pairs, pairs, level=level).low
+
+
+def _z(level: float) -> float:
+    return float(stats.norm.ppf((1 + level) / 2))
 
 
 def _logistic(x: float) -> float:
