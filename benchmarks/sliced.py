@@ -1,9 +1,11 @@
 """What each part of `sliced` does: attackers, utility, displacement and seconds on MovieLens, as Markdown.
 
-    RECVEIL_DATA=... python benchmarks/sliced.py [--data ml-1m ml-100k] [--seeds 2] [--part tables|new|speed]
+    RECVEIL_DATA=... python benchmarks/sliced.py [--data ml-1m ml-100k] [--seeds 2] [--part tables|dealt|new|speed]
 
 tables: the ablation; balanced accuracy of each attacker, the two-sided advantage of the headline with its interval, and
-the paired change of NDCG@10 of the test item. new: users who were not in the fit. speed: 1,000,000 x 64, two classes.
+the paired change of NDCG@10 of the test item. dealt: the same with classes dealt to the users at random, where there is
+nothing to hide: what attackers then see, the defense put there. new: users who were not in the fit. speed:
+1,000,000 x 64, two classes.
 """
 
 import os
@@ -12,7 +14,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import argparse
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import numpy as np
 from scipy.sparse.linalg import svds
@@ -29,6 +33,8 @@ from recveil.games import Folds
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.metrics.ranking import difference, dot, ndcg, rank, seen_items
 from recveil.models.bprmf import BPRMF
+from recveil.models.ncf import NCF
+from recveil.ot.moments import Moments
 from recveil.protect import displacement
 from recveil.random import generator
 from recveil.testing.worlds import planted_leak
@@ -37,14 +43,36 @@ ATTACKERS = {**panel("fast", "cpu"), "forest": ATTACKS["forest"]("cpu")}
 METHODS = {
     "undefended": None,
     "gaussian": Gaussian(device="cpu"),
-    "60 exact rounds, no draw": Sliced(rounds=60, drawn=False, device="cpu"),
-    "no exact rounds": Sliced(rounds=0, device="cpu"),
-    "20 exact rounds": Sliced(rounds=20, device="cpu"),
-    "60 rounds, random axes only": Sliced(rounds=60, device="cpu"),
-    "sliced (60 rounds)": Sliced(rounds=60, device="cpu"),
-    "sliced, unit norm": Sliced(rounds=60, norm="unit", device="cpu"),
+    "no draw": Sliced(drawn=False, device="cpu"),
+    "no rounds": Sliced(rounds=0, device="cpu"),
+    "plain moments": Sliced(device="cpu"),
+    "moves in full": Sliced(device="cpu"),
+    "less all that chance would move": Sliced(device="cpu"),
+    "random axes only": Sliced(device="cpu"),
+    "sliced": Sliced(device="cpu"),
+    "sliced, unit norm": Sliced(norm="unit", device="cpu"),
 }
-SHORT = ("undefended", "sliced (60 rounds)", "sliced, unit norm")
+CHANGED = {
+    "plain moments": {"bulk": lambda x, codes, n_classes, most: Moments.of(x, codes, n_classes)},
+    "moves in full": {"BY_CHANCE": 0.0},
+    "less all that chance would move": {"BY_CHANCE": 1e9},
+    "random axes only": {"CYCLE": (1,)},
+}
+"""What of the module is another in these lines."""
+
+SHORT = ("undefended", "moves in full", "sliced", "sliced, unit norm")
+DEALT = ("undefended", "gaussian", "plain moments", "moves in full", "less all that chance would move", "sliced")
+
+
+def cloaked(label: str, x: np.ndarray, codes: np.ndarray, seed: int = 0) -> np.ndarray:
+    """The table as this line has it."""
+    method = METHODS[label]
+    if method is None:
+        return x
+    with ExitStack() as stack:
+        for name, value in CHANGED.get(label, {}).items():
+            stack.enter_context(patch.object(sliced, name, value))
+        return method(x, codes, rng=generator(seed, "cloak"))
 
 
 @dataclass(frozen=True)
@@ -55,7 +83,7 @@ class World:
     dataset: Dataset
     split: Split
     users: np.ndarray
-    items: np.ndarray
+    items: np.ndarray | None  # None: no dot product, attacked only
 
     def quality(self, users: np.ndarray) -> np.ndarray:
         """NDCG@10 of each user's test item."""
@@ -64,7 +92,7 @@ class World:
 
 
 def worlds(name: str) -> list[World]:
-    """BPR-MF (d = 32) and PureSVD (d = 48; 24 where users are few), leave-one-out."""
+    """BPR-MF (d = 32), PureSVD (d = 48; 24 where users are few), NCF (two tables of 32), leave-one-out."""
     dataset = load(name)
     split = leave_one_out(dataset)
     epochs, d = (15, 48) if dataset.n_users > 2000 else (30, 24)
@@ -72,18 +100,18 @@ def worlds(name: str) -> list[World]:
     matrix = seen_items(split.train).astype(np.float64)
     left, values, right = svds(matrix, k=d, v0=np.ones(min(matrix.shape)))
     factors = (left * values).astype(np.float32), right.T.astype(np.float32)
+    wide = NCF(embedding_size=32, epochs=3, device="cpu").fit(split, rng=generator(0, "train"))
     return [
         World(f"{name}, BPR-MF d = 32", dataset, split, model.user_vectors_, model.item_vectors_),
         World(f"{name}, PureSVD d = {d}", dataset, split, *factors),
+        World(f"{name}, NCF d = {wide.user_vectors_.shape[1]}", dataset, split, wide.user_vectors_, None),
     ]
 
 
 def row(world: World, secret: Attribute, label: str, seeds: int) -> str:
     """One line of the ablation."""
-    method, before = METHODS[label], world.quality(world.users)
-    sliced.CYCLE = (1,) if "random axes" in label else (8, 4, 2, 1, 0)
-    start = time.perf_counter()
-    x = world.users if method is None else method(world.users, secret.codes, rng=generator(0, "cloak"))
+    before, start = world.quality(world.users), time.perf_counter()
+    x = cloaked(label, world.users, secret.codes)
     seconds = time.perf_counter() - start
     change, scale = difference(world.quality(x), before), 100 / before.mean()
     found = audit(x, secret, ATTACKERS, rules=Folds(5, seeds), seed=0)
@@ -105,6 +133,24 @@ def ablation(world: World, seeds: int) -> None:
     for target, labels in (("gender", tuple(METHODS)), ("age3", SHORT)):
         for label in labels:
             print(row(world, world.dataset.attributes[target], label, seeds), flush=True)
+
+
+def dealt(world: World, deals: int = 4) -> None:
+    """Classes dealt at random, as large as they are: all that attackers see was made by the defense."""
+    print(f"\n{world.name}: classes dealt at random, mean of {deals} deals, balanced accuracy\n")
+    print(f"| target | method | {' | '.join(ATTACKERS)} | displacement |\n{'| --- ' * (len(ATTACKERS) + 3)}|")
+    for target in ("gender", "age3"):
+        for label in DEALT:
+            found, far = [], []
+            for seed in range(deals):
+                order = generator(seed, "dealt").permutation(len(world.users))
+                secret = world.dataset.attributes[target].take(order)
+                x = cloaked(label, world.users, secret.codes, seed)
+                seen = audit(x, secret, ATTACKERS, rules=Folds(5, 1), seed=seed).attacks.values()
+                found.append([a.balanced_accuracy.value for a in seen])
+                far.append(displacement(world.users, x))
+            numbers = " | ".join(f"{v:.3f}" for v in [*np.mean(found, axis=0), np.mean(far)])
+            print(f"| {target} | {label} | {numbers} |", flush=True)
 
 
 def newcomers(world: World) -> None:
@@ -148,14 +194,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", nargs="+", default=["ml-1m", "ml-100k"])
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--part", nargs="+", default=["tables", "new", "speed"])
+    parser.add_argument("--part", nargs="+", default=["tables", "dealt", "new", "speed"])
     parser.add_argument("--device", default="cpu", help="of the speed part")
     options = parser.parse_args()
-    for name in options.data if {"tables", "new"} & set(options.part) else []:
+    for name in options.data if {"tables", "dealt", "new"} & set(options.part) else []:
         for world in worlds(name):
-            if "tables" in options.part:
+            if "dealt" in options.part:
+                dealt(world)
+            if "tables" in options.part and world.items is not None:
                 ablation(world, options.seeds)
-            if "new" in options.part:
+            if "new" in options.part and world.items is not None:
                 newcomers(world)
     if "speed" in options.part:
         speed(options.device)

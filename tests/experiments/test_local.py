@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 import os
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -70,3 +72,28 @@ def test_a_worker_stays_with_its_group_and_others_begin_another() -> None:
     assert queue.next(0) is None
     queue.back(3)
     assert queue.next(1) == 3
+
+
+LOST = """
+import os, signal, time
+from recveil.experiments.local import run
+class Gone:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+if __name__ == "__main__":
+    going = run(time.sleep, [0.01, 600], workers=1)
+    next(going)
+    gone = Gone()
+    del gone
+    print("the exception was lost", flush=True)
+    next(going)
+"""
+
+
+def test_ctrl_c_is_heard_even_where_python_loses_it(tmp_path: Path) -> None:
+    (tmp_path / "lost.py").write_text(LOST)
+    done = subprocess.run([sys.executable, str(tmp_path / "lost.py")], capture_output=True, timeout=120, check=False)
+    assert done.stdout == b"the exception was lost\n"
+    assert done.returncode != 0
+    assert done.stderr.rstrip().endswith(b"KeyboardInterrupt")

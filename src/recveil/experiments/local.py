@@ -108,12 +108,13 @@ def run(
             with suppress(ConnectionError):  # it died meanwhile, which is seen when its answer is asked for
                 worker.pipe.send(items[number])
 
+    asked, undo = _listen()
     try:
         for name in range(min(workers, len(items))):
             crew[name] = _start(work)
             give(name)
         while any(worker.number is not None for worker in crew.values()):
-            for name, answer in _ready(crew):
+            for name, answer in _ready(crew, asked):
                 number = crew[name].number
                 if isinstance(answer, Lost):
                     crew[name] = _start(work)
@@ -124,17 +125,40 @@ def run(
                 if number is not None:
                     yield items[number], answer
     finally:
+        undo()
         for worker in crew.values():
             _stop(worker)
 
 
-def _ready(crew: dict[int, _Worker]) -> Iterator[tuple[int, Any]]:
-    """Workers that have an answer, and those that are no more; it waits until there is one."""
+def _listen() -> tuple[threading.Event, Callable[[], Any]]:
+    """Set once Ctrl-C was pressed, and how to stop listening.
+
+    The exception that Python raises for it is lost where it falls into a finalizer; what is written down stays.
+    """
+    asked, before = threading.Event(), signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
+        return asked, lambda: None
+
+    def note(number: int, frame: Any) -> None:
+        asked.set()
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    return asked, lambda: signal.signal(signal.SIGINT, before)
+
+
+def _ready(crew: dict[int, _Worker], asked: threading.Event) -> Iterator[tuple[int, Any]]:
+    """Workers that have an answer, and those that are no more; it waits until there is one, or for Ctrl-C."""
     names: dict[Any, int] = {}
     for name, worker in crew.items():
         if worker.number is not None:
             names[worker.pipe] = names[worker.process.sentinel] = name
-    for name in {names[found] for found in wait(list(names))}:
+    found: list[Any] = []
+    while not found:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        found = wait(list(names), timeout=1.0)
+    for name in {names[one] for one in found}:
         worker = crew[name]
         try:
             yield name, worker.pipe.recv()  # what was sent before a process died is still good
