@@ -40,9 +40,12 @@ CYCLE = (8, 4, 2, 1, 0)
 """In turn: rotate among the leading 1/8, 1/4, 1/2, all of the principal directions; 0: the columns as they are."""
 
 BY_CHANCE = 0.2
-"""The share of what chance alone would move that is taken off every move, for each class but one. Without it rounds fit
-the sample: users are moved far for nothing, and come to avoid their own class; with all of it neighbors still tell
-(docs/sliced.md)."""
+"""The share of what chance alone would move that is taken off every move, for each class but one; more of it where users
+are fewer than `ENOUGH`. Without it rounds fit the sample: users are moved far for nothing, and come to avoid their own
+class; with all of it neighbors still tell (docs/sliced.md)."""
+
+ENOUGH = 6_000
+"""Users. Of fewer, more of what a round fits is chance, and there are fewer rounds."""
 
 FLAT = 1e-3
 """Directions with less than this share of the largest scale are not looked along: with few users, blown up, they run
@@ -59,10 +62,11 @@ LARGE = 10_000
 class Sliced(Keeps):
     """Every class a sample of one distribution, as far as random axes can tell.
 
-    `rounds`: as many as there are users for each dimension, and at most five for each dimension, from 10 to 150 (60 for
-    very many users), unless given. Without the draw (`drawn=False`) attackers fall below chance. `strength` walks
-    straight from nothing (0) to all of it (1). With `norm="unit"` all vectors are first given the same length: free
-    where the score is a dot product without bias, whose ranking does not change, and wrong for every other model.
+    `rounds`: as many as there are users for each dimension (of few users fewer), at most five for each dimension, from
+    10 to 150 (60 for very many users), unless given. Without the draw (`drawn=False`) attackers fall below chance.
+    `strength` walks straight from nothing (0) to all of it (1). With `norm="unit"` all vectors are first given the same
+    length: free where the score is a dot product without bias, whose ranking does not change, and wrong for every other
+    model.
     """
 
     rounds: int | None = None
@@ -116,7 +120,9 @@ class Sliced(Keeps):
         if self.rounds is not None:
             return self.rounds
         n, d = x.shape
-        return int(min(MOST if n <= 2 * LARGE else MOST_OF_LARGE, max(FEWEST, min(n // d, 5 * d))))
+        return int(
+            min(MOST if n <= 2 * LARGE else MOST_OF_LARGE, max(FEWEST, min(n * min(n, ENOUGH) // (ENOUGH * d), 5 * d)))
+        )
 
 
 def _moments(x: torch.Tensor, cells: Cells) -> Moments:
@@ -165,7 +171,7 @@ def carry_rounds(
     begin = (x[learned] - frames.m).float()
     y, shifts = begin.clone(), []
     chance = _by_chance(y @ axes[0][0].float(), within, draws) if axes else []
-    share = min(1.0, BY_CHANCE * (len(within) - 1))
+    share = min(1.0, BY_CHANCE * (len(within) - 1) * max(1.0, ENOUGH / len(learned)) ** 2)
     for to, fro in axes:
         z = y @ to.float()
         moves = align_axes(z, within).sub_(z)
