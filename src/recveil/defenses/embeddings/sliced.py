@@ -40,8 +40,8 @@ CYCLE = (8, 4, 2, 1, 0)
 """In turn: rotate among the leading 1/8, 1/4, 1/2, all of the principal directions; 0: the columns as they are."""
 
 BY_CHANCE = 0.2
-"""The share of what chance alone would move that is taken off every move, for each class but one; more of it where users
-are fewer than `ENOUGH`. Without it rounds fit the sample: users are moved far for nothing, and come to avoid their own
+"""The share of what chance alone would move that is taken off every move, for each class but one; more where users are
+fewer than `ENOUGH`. Without it rounds fit the sample: users are moved far for nothing, and come to avoid their own
 class; with all of it neighbors still tell (docs/sliced.md)."""
 
 ENOUGH = 6_000
