@@ -26,6 +26,7 @@ from recveil.metrics.ranking import dot
 from recveil.protect import displacement
 from recveil.report.charts import draw
 from recveil.report.frontier import frontier
+from recveil.report.study import standing_alone
 
 DATA, MODEL, TARGET = "ml-1m", "bprmf", "gender"
 METHODS = ("none", "sliced", "gaussian", "leace", "attrcloak-df", "noise", "u2u", "d2d")
@@ -130,11 +131,6 @@ def line(mine: list[dict], start: list[dict], *, marked: bool) -> str:
         str(len({r["seed"] for r in mine})),
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def standing_alone(svg: str) -> str:
-    """The drawing as a file of its own: with its namespace, and on white, since no page lends it a colour."""
-    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" style="background: #fff" ', 1) + "\n"
 
 
 def main() -> None:

@@ -240,7 +240,8 @@ PARTS = {one.__name__: on_stages(one) for one in (heat, ablation, generators, de
 def features(given: argparse.Namespace) -> None:
     """Pictures of one setting into a folder, and a row that says how far apart their clouds are."""
     import membership_features as pictures
-    from frontier import standing_alone
+
+    from recveil.report.study import standing_alone
 
     stage = Stage(given.data, given.kind, given.seeds[0], given)
     (shadow, target), policy = pairs(stage)[0], given.policies[0]

@@ -34,6 +34,16 @@ def test_other_forms_go_to_standard_output(study) -> None:
     assert document["cells"]["done"] == 4
 
 
+def test_charts_become_files_that_the_page_shows(study, tmp_path) -> None:
+    (tmp_path / "pictures").mkdir()
+    words = ("report", study.folder, "--format", "md", "--out", tmp_path / "r.md", "--figures", tmp_path / "pictures")
+    assert run(*words).exit_code == 0
+    [path] = (tmp_path / "pictures").iterdir()
+    assert path.read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+    assert f"](pictures/{path.name})" in (tmp_path / "r.md").read_text()
+    assert run("report", study.folder, "--figures", tmp_path / "no").exit_code == 2
+
+
 def test_what_is_wrong_is_one_sentence(study, tmp_path) -> None:
     assert run("report", tmp_path).exit_code == 2
     assert run("report", study.folder, "--format", "pdf").exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from os.path import relpath
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,7 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A folder of results.")],
     out: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
     form: Annotated[str, typer.Option("--format", help="html, md, latex or csv.")] = "html",
+    figures: Annotated[Path | None, typer.Option(help="Folder for the charts, an SVG file each.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -31,12 +33,17 @@ def report(
     from recveil.atomic import check_parent
     from recveil.experiments.findings import findings
     from recveil.experiments.store import open_store
-    from recveil.report.study import write_study
+    from recveil.report.study import write_figures, write_study
 
-    if out is not None:
-        check_parent(out)
+    for path in (out, figures and figures / "figure.svg"):
+        if path is not None:
+            check_parent(path)
     argv = ["recveil", "study", "report", str(folder), *(["--format", form] if form != "html" else [])]
-    document = findings(open_store(folder), argv + (["--out", str(out)] if out else []))
+    argv += [*(["--out", str(out)] if out else []), *(["--figures", str(figures)] if figures else [])]
+    document = findings(open_store(folder), argv)
+    drawn = write_figures(document, figures) if figures is not None else []
+    beside = out.parent if out is not None else Path()
+    document["figures"] = [{**one, "path": Path(relpath(one["path"], beside)).as_posix()} for one in drawn]
     emit(document, as_json=as_json)
     if out is None and as_json:
         return
@@ -46,6 +53,8 @@ def report(
         return
     for line in document["advice"]:
         say(line, quiet=quiet or as_json)
+    for one in drawn:
+        say(f"Figure: {one['path']}", quiet=quiet or as_json)
     say(f"Report: {out}", quiet=quiet or as_json)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from recveil.experiments.findings import SCHEMA
 from recveil.report.formatting import as_dict, count, estimate, finite, number, text
 from recveil.report.tables import as_csv, as_latex, as_markdown, shown
 
-__all__ = ["FORMATS", "studied", "write_study"]
+__all__ = ["FORMATS", "standing_alone", "studied", "write_figures", "write_study"]
 
 Json = Mapping[str, Any]
 FORMATS = ("html", "md", "latex", "csv")
@@ -33,6 +34,25 @@ def write_study(document: Json, path: Path | None, form: str) -> str:
         with writing(path) as temporary:
             temporary.write_text(made, encoding="utf-8")
     return made
+
+
+def write_figures(document: Json, folder: Path) -> list[dict[str, str]]:
+    """Every chart of the study as an SVG file in this folder, which must be there: title and path of each."""
+    from recveil.report.charts import draw
+
+    made = []
+    for figure in studied(document)["charts"]:
+        words = "-".join(re.findall(r"[a-z0-9]+", figure["title"].lower()))
+        path = folder / f"{document.get('name')}-{words}.svg"
+        with writing(path) as temporary:
+            temporary.write_text(standing_alone(draw(figure)), encoding="utf-8")
+        made.append({"title": figure["title"], "path": str(path)})
+    return made
+
+
+def standing_alone(svg: str) -> str:
+    """The drawing as a file of its own: with its namespace, and on white, since no page lends it a colour."""
+    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" style="background: #fff" ', 1) + "\n"
 
 
 def studied(document: Json) -> dict[str, Any]:

@@ -52,6 +52,9 @@ def as_markdown(document: Json) -> str:
     )
     advice = [f"- {_sentence(line)}" for line in document.get("advice") or []]
     parts += ["## In words", "\n".join(advice)] if advice else []
+    for figure in document.get("figures") or []:
+        title = escaped(figure["title"])
+        parts += [f"### {title}", f"![{title}]({figure['path']})"]
     for one in tables_of(document):
         parts += [f"## {escaped(one['title'])}", _sentence(one["note"]), markdown_table(*_grid(one))]
     failures = [f"- {escaped(f['cell'])}: {_sentence(f['error'])}" for f in document.get("failures") or []]
