@@ -20,16 +20,20 @@ NU = 4.0
 
 STEPS = 10
 
+FEW = 4
+"""Users for each dimension up to which plain moments are the better ones: in their own covariance so few users are all
+about equally far out, and the weights run away."""
+
 
 def bulk(x: torch.Tensor, codes: torch.Tensor, n_classes: int, *, most: int) -> Moments:
-    """The moments of the bulk; plain ones for a class of too few users to tell (2 d), or of more than `most`.
+    """The moments of the bulk; plain ones for a class of too few users to tell, or of more than `most`.
 
     The more users, the less is chance.
     """
     plain = Moments.of(x, codes, n_classes)
     mean, scatter = plain.mean.clone(), plain.scatter.clone()
     for k in range(n_classes):
-        if 2 * x.shape[1] < plain.n[k] <= most:
+        if FEW * x.shape[1] < plain.n[k] <= most:
             mean[k], scatter[k] = _reweighted(x[codes == k].double(), mean[k], scatter[k])
     return Moments(plain.n, mean, scatter)
 

@@ -203,6 +203,16 @@ def test_where_nothing_is_to_hide_nobody_sees_what_was_drawn() -> None:
     assert abs(np.mean(reached) - 1 / 3) < 4 * 0.012 / 6**0.5  # the error of one world is about 0.012
 
 
+def test_classes_of_few_users_for_each_dimension_are_not_marked_by_the_draw() -> None:
+    rng = np.random.default_rng(9)
+    reached = []
+    for seed in range(3):
+        x, codes = heavy_tails(400, 80, rng=rng), rng.permutation(np.arange(400) % 2)
+        out = cloak(x, codes, seed=seed)
+        reached.append(list(attacked(out, Attribute("none", codes, ("a", "b")), "logistic", "qda", seed=seed).values()))
+    assert (np.mean(reached, axis=0) < 0.56).all(), reached
+
+
 def test_where_nothing_is_to_hide_rounds_move_little() -> None:
     x, secret = no_leak(2000, 16, 2, rng=np.random.default_rng(0))
     far = [np.linalg.norm(cloak(x, secret.codes, rounds=rounds) - x) / np.linalg.norm(x) for rounds in (0, 100)]
