@@ -20,6 +20,7 @@ SMALL: dict[str, dict[str, object]] = {
     "caser": {"epochs": 1, "embedding_size": 4},
     "gru4rec": {"epochs": 1, "hidden_size": 8, "max_length": 5},
     "itemknn": {},
+    "puresvd": {"embedding_size": 8},
 }
 
 
@@ -132,7 +133,7 @@ def test_a_defense_of_lists_has_nothing_to_do_in_a_training(tmp_path: Path) -> N
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", ["als", "itemknn"])
+@pytest.mark.parametrize("name", ["als", "itemknn", "puresvd"])
 def test_a_model_that_takes_no_steps_cannot_be_defended_in_training(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="penalty|training"):
         train_run(Plan("demo", name, device="cpu", k=5), tmp_path / "run", Defense("raid", 1.0, ["gender"]))

@@ -46,6 +46,7 @@ from recveil.models.itemknn import ItemKNN
 from recveil.models.lfm import LFM
 from recveil.models.lightgcn import LightGCN
 from recveil.models.ncf import NCF
+from recveil.models.puresvd import PureSVD
 from recveil.models.settings import SETTINGS
 
 __all__ = [
@@ -81,6 +82,7 @@ MODELS: dict[str, Callable[..., Recommender]] = {
     "lfm": LFM,
     "lightgcn": LightGCN,
     "ncf": NCF,
+    "puresvd": PureSVD,
 }
 
 NETWORKS = {"ncf", "itemknn"}

@@ -206,7 +206,11 @@ class Record:
 
 
 class Penalty(Protocol):
-    """A defense that acts in training: a loss on the user vectors, refreshed before each pass."""
+    """A defense that acts in training: a loss on the user vectors, refreshed before each pass.
+
+    It may also say: `wants_items` (give me the item vectors), `every` (ask me in one step of so many), `settled` (what I
+    finish is defended, whatever pass is kept from now on).
+    """
 
     def epoch(self, user_vectors: torch.Tensor) -> None:
         """Called with the whole table before each pass over the data."""

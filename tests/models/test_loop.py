@@ -285,6 +285,20 @@ def test_with_a_penalty_the_last_pass_is_kept_not_the_best_ranked() -> None:
     assert len(history.loss) == 9
 
 
+def test_where_the_penalty_is_settled_the_best_pass_is_kept_from_then_on() -> None:
+    class Settling(Watcher):
+        @property
+        def settled(self) -> bool:
+            return self.calls.count("epoch") > 2
+
+    schedule = Schedule(9, 0.1, patience=2)
+    early, late = (
+        train(Toy(good_pass=good), checkerboard(), schedule, penalty=Settling(), generator=seeded()) for good in (1, 4)
+    )
+    assert (late.best, len(late.loss), len(late.valid)) == (3, 6, 4)  # two passes unjudged, two without gain
+    assert (early.best, len(early.loss)) == (2, 5)  # the pass that ranks best came before the defense
+
+
 def test_progress_is_reported() -> None:
     heard = []
 

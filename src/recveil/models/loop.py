@@ -118,11 +118,12 @@ def train(
 
     Where something stops being a number, the last good pass remains, and a warning is given.
 
-    With a penalty, or without validation items, all passes run and the last one remains: choosing by ranking
-    alone would pick a pass from before the defense took hold. Schedules of 200 passes or more are judged a hundred
-    times or so, not after every pass: there the passes are short and the judging is not.
+    With a penalty all passes run and the last one remains: choosing by ranking alone would pick a pass from before the
+    defense took hold. But from the pass on where the penalty is `settled`, what it finishes is defended whatever pass
+    is kept, and the best of these passes is. Schedules of 200 passes or more are judged a hundred times or so, not
+    after every pass: there the passes are short and the judging is not.
     """
-    judge = _Judge(split) if split is not None and len(split.valid) and penalty is None else None
+    judge = _Judge(split) if split is not None and len(split.valid) else None
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
     history = History()
     best: _State | None = None
@@ -143,7 +144,7 @@ def train(
             break
         history.loss.append(float(losses.sum(1).mean()))
         good = _state(network)
-        if judge is None:
+        if judge is None or not getattr(penalty, "settled", penalty is None):
             history.best = epoch
             continue
         if (epoch + 1) % between and epoch + 1 < passes:

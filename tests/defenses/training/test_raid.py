@@ -108,6 +108,24 @@ def test_phase_one_has_no_penalty_and_phase_two_has(phase_one: float | None, epo
     assert min(losses[wanted:]) > 0
 
 
+@pytest.mark.parametrize(
+    ("method", "wanted"),
+    [
+        (Raid(alignment="gaussian", device="cpu"), [False, False, True, True]),
+        (Raid(alignment="gaussian", strength=0.5, device="cpu"), [False] * 4),
+        (Raid(alignment="gaussian", final_map=False, device="cpu"), [False] * 4),
+        (RaidPaper(atoms=16, device="cpu"), [False] * 4),
+    ],
+)
+def test_any_pass_of_phase_two_may_be_kept_where_a_whole_map_follows(method: Raid, wanted: list[bool]) -> None:
+    x, secret = world()
+    penalty, seen = made(method, secret, epochs=8), []
+    for _ in wanted:
+        penalty.epoch(x)
+        seen.append(penalty.settled)  # type: ignore[attr-defined]
+    assert seen == wanted
+
+
 def test_a_barycenter_at_the_first_pass_of_phase_two_and_every_xi_passes_after(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
     real = Atoms.__call__

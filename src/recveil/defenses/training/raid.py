@@ -151,6 +151,11 @@ class _Training:
         self.active: list[Pull] = []
         self.passes = 0
 
+    @property
+    def settled(self) -> bool:
+        """Whether any pass from now on may be kept: the map at the end hides the classes, whatever training left."""
+        return self.options.final_map and self.options.strength == 1 and self.passes > self.first
+
     def epoch(self, user_vectors: torch.Tensor) -> None:
         """Before each pass: in Phase II, where the users should go from where they are."""
         self._check(user_vectors)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recveil.errors import UsageError
+from recveil.metrics.ranking import seen_items
+from recveil.models.puresvd import PureSVD
+from recveil.random import generator
+from recveil.testing.contracts_models import check_recommender
+from recveil.testing.worlds import checkerboard
+
+
+def fitted(d: int = 6) -> PureSVD:
+    return PureSVD(embedding_size=d).fit(checkerboard(), rng=generator(0, "t"))
+
+
+def test_the_contract() -> None:
+    check_recommender(lambda: PureSVD(embedding_size=6))
+
+
+def test_no_table_of_that_rank_is_nearer_to_the_data() -> None:
+    touched = seen_items(checkerboard().train).toarray()
+    model = fitted()
+    gap = touched - model.user_vectors_ @ model.item_vectors_.T
+    values = np.linalg.svd(touched.astype(np.float64), compute_uv=False)
+    assert np.isclose((gap**2).sum(), (values[6:] ** 2).sum(), rtol=1e-4)  # Eckart and Young
+
+
+def test_a_training_history_folded_in_is_that_users_vector() -> None:
+    seen = seen_items(checkerboard().train)
+    histories = np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
+    model = fitted()
+    assert np.allclose(model.fold_in(histories), model.user_vectors_, atol=1e-5)
+    assert not np.allclose(model.fold_in(histories[::-1]), model.user_vectors_, atol=1e-5)
+
+
+@pytest.mark.parametrize("d", [0, 10**6])
+def test_a_rank_that_the_data_do_not_have_is_refused(d: int) -> None:
+    with pytest.raises(UsageError, match="between 1 and"):
+        fitted(d)
+
+
+def test_it_takes_no_penalty() -> None:
+    with pytest.raises(UsageError, match="no in-training defense"):
+        PureSVD().fit(checkerboard(), penalty=object(), rng=generator(0, "t"))  # type: ignore[arg-type]
