@@ -1,15 +1,18 @@
 """What RAID costs: barycenter and couplings against POT's, their growth, and a pass of Phase II against a plain one.
 
     RECVEIL_DATA=... python benchmarks/raid.py [--device cpu|cuda] [--part pot|growth|passes] [--data ml-1m]
-    python benchmarks/raid.py --part gain --results studies/raid2025_table3
+    RECVEIL_DATA=... python benchmarks/raid.py --part eta --models ncf --targets gender   how strong to pull
+    python benchmarks/raid.py --part gain --results studies/raid2025_gain
 
 pot: 6,040 users, 512 atoms, d = 32, two classes. POT has no penalized barycenter, so its exact solver (`ot.emd2`, CPU)
 serves the usual descent on the weights (Cuturi and Doucet 2014, Algorithm 1) until that comes within 1e-3 of our
 objective (which it is told: it has no gap to stop by), or for --patience seconds; both are then computed exactly.
 Couplings are against `ot.bregman.sinkhorn_log`, on the same device. growth: the same at 6,040, 25,000 and 100,000
 users. passes: through the models' own `fit`, plain and defended in turn: the mean of four passes, in Phase II one of
-them with a new barycenter. gain: from the cells of a study, what the pull changes in NDCG@10 against the same training
-and final map without it, and against `sliced` after training; paired by user, mean over the seeds first.
+them with a new barycenter. eta: NDCG@10 of the validation items after `raid` with several eta, and after `sliced`,
+against the undefended model, for seeds that no table has. gain: from the cells of a study, what the pull changes in
+NDCG@10 against the same training and final map without it, and against `sliced` after training; paired by user, mean
+over the seeds first.
 """
 
 import os
@@ -25,16 +28,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from recveil.catalog import MODELS
+from recveil.catalog import MODELS, model_for
 from recveil.core import Split
 from recveil.data.sources import load
 from recveil.data.split import leave_one_out
+from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.raid import Raid, RaidPaper
+from recveil.metrics.ranking import ndcg, rank, seen_items
 from recveil.models.settings import SETTINGS
 from recveil.ot.barycenter import Barycenter, barycenter
 from recveil.ot.cost import squared_distances, typical_distance
 from recveil.ot.sinkhorn import Plan, sinkhorn
 from recveil.progress import reporting
+from recveil.protect import codes_of, fitted
 from recveil.random import generator
 
 ATOMS, D, TAU, EPSILON = 512, 32, 0.1, 0.05
@@ -43,6 +49,9 @@ STEP = 0.5
 
 PASSES = 5
 """One of Phase I, not counted; then Phase II: one with a new barycenter and three without."""
+
+
+ETAS, CHOICE_SEEDS = (0.0, 0.003, 0.01, 0.03), (100, 101, 102)
 
 
 class World:
@@ -214,6 +223,31 @@ def passes(device: str, data: str, names: list[str], rounds: int) -> None:
         )
 
 
+def strengths(device: str, data: str, names: list[str], targets: list[str]) -> None:
+    """How `eta` is chosen: on the validation items, on models of seeds that no table has."""
+    split = leave_one_out(load(data))
+
+    def worth(name: str, seed: int, defense: Raid | Sliced | None, target: str) -> float:
+        model = model_for(data, name, {}, device)
+        secret = [split.train.attributes[target]]
+        fitted(model, split, secret, training=defense if isinstance(defense, Raid) else None, seed=seed)
+        x = model.user_vectors_
+        if isinstance(defense, Sliced):
+            x = defense(x, codes_of(secret), rng=generator(seed, "cloak"))
+        found = rank(lambda users: model.score(users, x[users]), split.valid, seen_items(split.train))
+        return float(ndcg(found, 10).mean())
+
+    ways = {"sliced": Sliced(device=device), **{f"eta {eta:g}": Raid(eta=eta, device=device) for eta in ETAS}}
+    print(f"{data}, validation items, seeds {CHOICE_SEEDS}, change of NDCG@10 in per cent\n")
+    print(f"| model | target | {' | '.join(ways)} |\n{'| --- ' * (2 + len(ways))}|")
+    for name in names:
+        plain = [worth(name, seed, None, targets[0]) for seed in CHOICE_SEEDS]
+        for target in targets:
+            after = [np.mean([worth(name, s, way, target) for s in CHOICE_SEEDS]) for way in ways.values()]
+            cells = " | ".join(f"{100 * (value / np.mean(plain) - 1):+.1f}" for value in after)
+            print(f"| {name} | {target} | {cells} |", flush=True)
+
+
 def gain(folder: str) -> None:
     """RAID against itself without the pull, and against `sliced`, for every model and target of a study."""
     from recveil.experiments.pool import lines, quality
@@ -247,12 +281,15 @@ def main() -> None:
     parser.add_argument("--part", nargs="+", default=["pot", "growth", "passes"])
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--models", nargs="+", default=["bprmf", "dmf", "ncf", "lightgcn"])
+    parser.add_argument("--targets", nargs="+", default=["gender", "age3"], help="for the part eta")
     parser.add_argument("--rounds", type=int, default=2, help="how often each pass is timed")
     parser.add_argument("--patience", type=float, default=120.0, help="CPU seconds that POT's descent may take")
-    parser.add_argument("--results", default="studies/raid2025_table3", help="folder of a study, for the part gain")
+    parser.add_argument("--results", default="studies/raid2025_gain", help="folder of a study, for the part gain")
     given = parser.parse_args()
     if "gain" in given.part:
         gain(given.results)
+    if "eta" in given.part:
+        strengths(given.device, given.data, given.models, given.targets)
     if "pot" in given.part:
         against_pot(given.device, given.patience)
     if "growth" in given.part:

@@ -120,8 +120,8 @@ def train(
 
     With a penalty all passes run and the last one remains: choosing by ranking alone would pick a pass from before the
     defense took hold. But from the pass on where the penalty is `settled`, what it finishes is defended whatever pass
-    is kept, and the best of these passes is. Schedules of 200 passes or more are judged a hundred times or so, not
-    after every pass: there the passes are short and the judging is not.
+    is kept: then the pass is kept whose finished table ranks best. Schedules of 200 passes or more are judged a hundred
+    times or so, not after every pass: there the passes are short and the judging is not.
     """
     judge = _Judge(split) if split is not None and len(split.valid) else None
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
@@ -149,7 +149,7 @@ def train(
             continue
         if (epoch + 1) % between and epoch + 1 < passes:
             continue
-        history.valid.append(judge(network))
+        history.valid.append(judge(network, penalty))
         if best is None or history.valid[-1] > max(history.valid[:-1]):
             history.best, best = epoch, good
         elif epoch - history.best >= schedule.patience:
@@ -160,11 +160,13 @@ def train(
 
 def all_users(network: Network, penalty: Penalty | None = None) -> FloatArray:
     """The table to release, finished by the defense where there is one."""
-    with torch.no_grad():
-        table = _table(network)
-        if penalty is not None:
-            table = penalty.finish(table)
-    return np.asarray(table.detach().float().cpu().numpy())
+    return np.asarray(_finished(network, penalty).float().cpu().numpy())
+
+
+@torch.no_grad()
+def _finished(network: Network, penalty: Penalty | None) -> torch.Tensor:
+    table = _table(network)
+    return table if penalty is None else penalty.finish(table)
 
 
 def _table(network: Network) -> torch.Tensor:
@@ -259,15 +261,15 @@ def _fault(network: Network, losses: torch.Tensor, epoch: int, rate: float) -> s
 
 
 class _Judge:
-    """NDCG@10 of the validation items, training items out."""
+    """NDCG@10 of the validation items, training items out, by the table that would be released."""
 
     def __init__(self, split: Split) -> None:
         self.held: Dataset = split.valid
         self.seen = ranking.seen_items(split.train)
 
-    def __call__(self, network: Network) -> float:
+    def __call__(self, network: Network, penalty: Penalty | None) -> float:
+        table = _finished(network, penalty)
         with torch.no_grad():
-            table = _table(network)
             ranks = ranking.rank(
                 lambda users: network.scores(table[torch.as_tensor(users, device=table.device)]),
                 self.held,

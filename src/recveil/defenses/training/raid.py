@@ -21,6 +21,7 @@ at the end takes what training left. `RaidPaper` is the literal one.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -177,13 +178,16 @@ class _Training:
         return sum(others, first)
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
-        """The table to release: with `final_map`, carried once more by `sliced`, all attributes together."""
+        """The table to release: with `final_map`, carried once more by `sliced`, all attributes together.
+
+        The same table is always finished the same way, so that it can be judged before it is released.
+        """
         self._check(user_vectors)
         if not (self.options.final_map and self.options.strength and self.targets):
             return user_vectors
         where = self.options.device or str(user_vectors.device)
         method = Sliced(strength=self.options.strength, device=where)
-        moved = method(user_vectors.detach().cpu().numpy(), self.codes, rng=self.last_draws)
+        moved = method(user_vectors.detach().cpu().numpy(), self.codes, rng=copy.deepcopy(self.last_draws))
         return torch.as_tensor(moved).to(user_vectors)
 
     def _turn(self, since: int) -> list[Pull]:
