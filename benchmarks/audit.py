@@ -1,6 +1,6 @@
 """The audit's speed: the full panel against the same attackers in a plain scikit-learn loop, and growth with the users.
 
-    RECVEIL_DATA=... python benchmarks/audit.py [--device cuda] [--seeds 5] [--skip plain,growth]
+    RECVEIL_DATA=... python benchmarks/audit.py [--device cuda] [--seeds 5] [--only mlp-1,mlp-2] [--skip plain,growth]
 
 Both attack 32-dimensional BPR-MF vectors of the data set, gender, in 5 folds x 5 deals. The plain loop standardizes,
 balances the classes and fits the outer folds only; ours also plays the inner folds by which the headline is chosen and
@@ -108,10 +108,10 @@ def ours(name: str, attack: object, x: np.ndarray, y: np.ndarray, rules: Folds) 
     )
 
 
-def compare(x: np.ndarray, y: np.ndarray, seeds: int, device: str, beside: bool) -> None:
+def compare(x: np.ndarray, y: np.ndarray, seeds: int, attacks: dict, beside: bool) -> None:
     """One row for each attacker, and the sums."""
-    rules, attacks = Folds(5, seeds), panel("full", device)
-    for attack in panel("full", device).values():  # what is compiled or loaded once is not the panel's cost
+    rules = Folds(5, seeds)
+    for attack in attacks.values():  # what is compiled or loaded once is not the panel's cost
         attack.guess(x[:400], y[:400], 2, [Task(np.arange(300), np.arange(300, 400))], rng=generator(0, "warm"))
     print("| attacker | plain s | ours s | ratio | plain BAcc | our BAcc |\n| --- | --- | --- | --- | --- | --- |")
     sums = {"all": np.zeros(2), "logistic and MLPs": np.zeros(2)}
@@ -146,6 +146,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", default="", help="names of attackers, or 'neural'; if not given, all of the panel")
     parser.add_argument("--sizes", default="10000,100000,1000000")
     parser.add_argument("--skip", default="", help="plain, panel, growth")
     given = parser.parse_args()
@@ -157,7 +158,10 @@ def main() -> None:
         secret = data.attributes["gender"].codes
         known = secret >= 0
         x = np.asarray(model.user_vectors_[known], dtype=np.float64)
-        compare(x, secret[known], given.seeds, given.device, "plain" not in given.skip)
+        attacks = panel("full", given.device)
+        only = NEURAL if given.only == "neural" else [name for name in given.only.split(",") if name]
+        chosen = {name: attacks[name] for name in only or attacks}
+        compare(x, secret[known], given.seeds, chosen, "plain" not in given.skip)
     if "growth" not in given.skip:
         growth([int(n) for n in given.sizes.split(",")], 64, given.device)
 

@@ -118,14 +118,48 @@ def test_perceptrons_come_back_in_the_order_of_the_tasks() -> None:
 
 
 def test_balance_gives_a_rare_class_its_half_of_the_guesses() -> None:
+    """On average: with sixty known users of the rare class, one deal alone may miss by a fifth."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((1000, 3)).astype(np.float32), np.repeat([0, 1], [900, 100])
     x[y == 1, 0] += 1.5
-    task = Task(np.sort(rng.permutation(1000)[:600]), np.arange(1000))
+    tasks = [Task(np.sort(rng.permutation(1000)[:600]), np.arange(1000)) for _ in range(10)]
     for attack in (Logistic(device="cpu"), Perceptron(device="cpu")):
-        guess = attack.guess(x, y, 2, [task], rng=np.random.default_rng(0))[0].argmax(1)
-        recall = [(guess[y == k] == k).mean() for k in (0, 1)]
+        guesses = attack.guess(x, y, 2, tasks, rng=np.random.default_rng(0))
+        recall = [np.mean([(g.argmax(1)[y == k] == k).mean() for g in guesses]) for k in (0, 1)]
         assert abs(recall[0] - recall[1]) < 0.2
+
+
+@pytest.mark.parametrize("attack", [Logistic(device="cpu"), Perceptron(device="cpu"), Perceptron((9, 4), device="cpu")])
+def test_the_same_seed_gives_the_same_bytes_however_many_threads(
+    attack: Logistic | Perceptron, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = world(300, 4, 3, 1.5)
+    tasks = mixed_tasks(len(x)) * 2
+    monkeypatch.setattr(neural, "CACHE", 1 << 13)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 2):
+            torch.set_num_threads(threads)
+            found.append(attack.guess(x, y, 3, tasks, rng=np.random.default_rng(0)))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        assert all(np.array_equal(one, two) for one, two in zip(found[0], other, strict=True))
+
+
+def test_rows_are_standardized_by_the_real_training_users_of_each_task() -> None:
+    x, _ = world(120, 4, 2, 1.0)
+    x[:, 2] = 7.0  # a constant has no spread to divide by
+    x[0, 3] = 1e6  # far from all others, and in the first task alone
+    table = neural._tame(x)
+    trains = [np.arange(0, 50), np.arange(1, 47)]
+    rows, real = neural._pad(trains, torch.device("cpu"))
+    mean, spread = neural._moments(torch.tensor(table), rows, real)
+    for t, train in enumerate(trains):
+        scaler = StandardScaler().fit(table[train].astype(np.float64))
+        np.testing.assert_allclose(mean[t, 0], scaler.mean_, atol=1e-6)
+        np.testing.assert_allclose(spread[t, 0], scaler.scale_, rtol=1e-4)
 
 
 def test_no_global_generator_is_touched() -> None:

@@ -8,14 +8,18 @@ users; no task sees its test users before it is done.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
 from torch.nn import functional
 
 from recveil import device as devices
+from recveil.attacks.attribute.backprop import Layers, Network, forward
 from recveil.attacks.attribute.tasks import Task
 from recveil.core import FloatArray, IntArray
 from recveil.progress import track
@@ -26,31 +30,42 @@ __all__ = ["Logistic", "Perceptron"]
 ROOM = 1 << 26
 """Numbers held at once in the stacked inputs; more tasks than fit are done in several stacks."""
 
+CACHE = 1 << 21
+"""Numbers that stacks on the CPU work on again and again, so that they are still near when they are next needed."""
+
+MOST_THREADS = 4
+"""Stacks under way at once; more would wait for each other's Python."""
+
 MOST_BATCHES = 500
 """Of one pass; above this the batches grow with the users."""
 
-WARM_UP = 0.15
+WARM_UP = 0.3
 """The share of the steps in which the learning rate rises."""
-
-EAGER_STEPS = 3
-"""Steps before one is recorded, in which the device sets up what must not be set up while recording."""
-
-Layers = list[tuple[torch.Tensor, torch.Tensor]]
-Batch = Sequence[torch.Tensor]  # x (T, size, d), y (T, size), weight (T, size)
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """T tasks of about the same size, side by side; shorter ones are filled up with rows of weight 0."""
+    """T tasks of about the same size, side by side; shorter ones are filled up with rows of weight 0.
 
-    x: torch.Tensor  # (T, n, d) standardized training rows, in an order of which any prefix is stratified
+    The tasks share one table, which is small enough to stay near; rows are standardized when they are asked for.
+    """
+
+    table: torch.Tensor  # (N, d)
+    rows: torch.Tensor  # (T, n) training users, in an order of which any prefix is stratified
     y: torch.Tensor  # (T, n)
     weight: torch.Tensor  # (T, n) class-balanced, mean 1 over the real rows
-    test: torch.Tensor  # (T, m, d)
+    tests: torch.Tensor  # (T, m)
+    mean: torch.Tensor  # (T, 1, d)
+    spread: torch.Tensor  # (T, 1, d)
 
-    def rows(self, start: int, stop: int) -> Stack:
-        """The same tasks with only these training rows."""
-        return Stack(self.x[:, start:stop], self.y[:, start:stop], self.weight[:, start:stop], self.test)
+    def look_up(self, rows: torch.Tensor) -> torch.Tensor:
+        """(T, k, d): these rows (T, k) of the table, standardized by each task's training users."""
+        x = self.table.index_select(0, rows.flatten()).view(*rows.shape, -1)
+        return x.sub_(self.mean).div_(self.spread)
+
+
+Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # x (T, size, d), y and weight (T, 1, size)
+Solve = Callable[[Stack, np.random.Generator], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -70,27 +85,28 @@ class Logistic:
     ) -> list[FloatArray]:
         """Probabilities for the test users of each task."""
         where = devices.resolve(self.device)
-        return _guess_stacks(lambda stack: self._solve(stack, n_classes), x, y, n_classes, tasks, rng=rng, where=where)
+        return _guess_stacks(
+            lambda stack, _: self._solve(stack, n_classes), x, y, n_classes, tasks, rng=rng, where=where
+        )
 
     def _solve(self, stack: Stack, n_classes: int) -> torch.Tensor:
-        a = functional.pad(stack.x, (0, 1), value=1.0)  # (T, n, d + 1)
-        weighted = a * stack.weight[..., None]
+        a = functional.pad(stack.look_up(stack.rows), (0, 1), value=1.0)  # (T, n, d + 1)
         # scikit-learn gives two classes one weight vector; split over two, the same penalty needs twice the ridge.
         ridge = torch.full(a.shape[-1:], (2 if n_classes == 2 else 1) / self.C, device=a.device)
         ridge[-1] = 1e-6  # the intercept is not penalized
-        bound = torch.linalg.cholesky(0.5 * weighted.mT @ a + torch.diag(ridge))
-        truth = functional.one_hot(stack.y, n_classes).to(a.dtype)
-        B = a.new_zeros(len(a), a.shape[-1], n_classes)  # (T, d + 1, K)
+        bound = torch.linalg.cholesky(0.5 * (a * stack.weight[..., None]).mT @ a + torch.diag(ridge))
+        weight, truth = stack.weight[:, None], functional.one_hot(stack.y, n_classes).to(a.dtype).mT.contiguous()
+        B = a.new_zeros(len(a), n_classes, a.shape[-1])  # (T, K, d + 1); users are columns, as in `backprop`
         ahead, momentum = B, 1.0
         for number in range(self.steps):
-            gap = torch.softmax(a @ ahead, -1) - truth
-            step = torch.cholesky_solve(weighted.mT @ gap + ridge[:, None] * ahead, bound)
+            gap = torch.softmax(ahead @ a.mT, 1).sub_(truth).mul_(weight)
+            step = torch.cholesky_solve((gap @ a + ridge * ahead).mT, bound).mT
             following, momentum_next = ahead - step, (1 + (1 + 4 * momentum**2) ** 0.5) / 2
             ahead = following + (momentum - 1) / momentum_next * (following - B)
             B, momentum = following, momentum_next
             if number % 10 == 9 and float(step.abs().max()) < 1e-4:
                 break
-        return torch.softmax(stack.test @ B[:, :-1] + B[:, -1:], -1)
+        return torch.softmax(stack.look_up(stack.tests) @ B[..., :-1].mT + B[..., -1:].mT, -1)
 
 
 @dataclass(frozen=True)
@@ -102,9 +118,9 @@ class Perceptron:
     """
 
     hidden: tuple[int, ...] = (100,)
-    epochs: int = 5
-    steps: int = 150
-    learning_rate: float = 2e-2
+    epochs: int = 3
+    steps: int = 100
+    learning_rate: float = 3.5e-2
     reg: float = 1e-3
     batch_size: int = 64
     device: str | None = None
@@ -114,90 +130,46 @@ class Perceptron:
     ) -> list[FloatArray]:
         """Probabilities for the test users of each task."""
         where = devices.resolve(self.device)
-        generator = torch_generator(rng, where)
+        sizes = (x.shape[1], *self.hidden, n_classes)
 
-        def solve(stack: Stack) -> torch.Tensor:
-            layers = self._train(stack, n_classes, generator)
-            with torch.no_grad():
-                return torch.softmax(_forward(layers, stack.test), -1)
+        def solve(stack: Stack, own: np.random.Generator) -> torch.Tensor:
+            layers = self._train(stack, sizes, torch_generator(own, stack.table.device))
+            return torch.softmax(forward(layers, stack.look_up(stack.tests)), 1).mT
 
-        return _guess_stacks(solve, x, y, n_classes, tasks, rng=rng, where=where)
+        # AdamW holds each weight four times, and each output is held with its gradient.
+        each = sum(4 * (fan_in + 1) * width + 2 * self.batch_size * width for fan_in, width in pairwise(sizes))
+        return _guess_stacks(solve, x, y, n_classes, tasks, rng=rng, where=where, each=each)
 
-    def _train(self, stack: Stack, n_classes: int, generator: torch.Generator) -> Layers:
-        held = max(1, stack.x.shape[1] // 10)
-        stop_on, fit_on = stack.rows(0, held), stack.rows(held, stack.x.shape[1])
-        layers = _new_layers((stack.x.shape[-1], *self.hidden, n_classes), len(stack.x), generator)
-        flat = [p for layer in layers for p in layer]
-        batch = max(self.batch_size, fit_on.x.shape[1] // MOST_BATCHES)
-        per_pass = -(-fit_on.x.shape[1] // batch)
+    def _train(self, stack: Stack, sizes: tuple[int, ...], generator: torch.Generator) -> Layers:
+        T, n = stack.rows.shape
+        held = max(1, n // 10)
+        n_fit = n - held
+        per_pass = max(1, round(n_fit / max(self.batch_size, n_fit // MOST_BATCHES)))
+        size = 8 * -(-n_fit // (8 * per_pass))  # in whole vectors of the processor: others cost half as much again
         passes = max(self.epochs, -(-self.steps // per_pass))
-        step = _Step(layers, self.learning_rate, self.reg)
-        best = torch.full((len(stack.x),), torch.inf, device=stack.x.device)
-        kept = [p.detach().clone() for p in flat]
-        for number in track(range(passes), "attacking: perceptron", passes):
-            done = [(number * per_pass + k + 1) / (passes * per_pass + 1) for k in range(per_pass)]
-            for part, share in zip(_batches(fit_on, per_pass, generator), done, strict=True):
-                step(part, self.learning_rate * _cycle(share))
-            with torch.no_grad():
-                loss = _loss(_forward(layers, stop_on.x), stop_on.y, stop_on.weight)
-                better = loss < best
-                best = torch.where(better, loss, best)
-                for k, p in zip(kept, flat, strict=True):
-                    k.copy_(torch.where(better[:, None, None], p, k))
-        return [(kept[i], kept[i + 1]) for i in range(0, len(kept), 2)]
+        network = Network(sizes, T, size, reg=self.reg, generator=generator)
+        x, y, weight = stack.look_up(stack.rows[:, :held]), stack.y[:, :held], stack.weight[:, :held]
+        best = torch.full((T,), torch.inf, device=x.device)
+        for number in range(passes):
+            for k, part in enumerate(_batches(stack, held, per_pass, size, generator), number * per_pass + 1):
+                network.step(*part, rate=self.learning_rate * _cycle(k / (passes * per_pass + 1)))
+            loss = _loss(forward(network.layers, x), y, weight)
+            network.keep(loss < best)
+            best = torch.minimum(loss, best)
+        return network.kept
 
 
-class _Step:
-    """One step of AdamW for all tasks; on CUDA recorded once and then replayed: its kernels are too short to launch.
+def _batches(stack: Stack, held: int, count: int, size: int, generator: torch.Generator) -> Iterator[Batch]:
+    """One pass through the users after the first `held`; all tasks take theirs in the same random order.
 
-    What is recorded reads from fixed places, into which every batch is copied.
+    A few of the first come twice to fill the last batch. The weights of a batch add up to one.
     """
-
-    def __init__(self, layers: Layers, rate: float, reg: float) -> None:
-        self.layers, self.done = layers, 0
-        flat = [p for layer in layers for p in layer]
-        self.rate = torch.tensor(rate, device=flat[0].device)
-        on_cuda = flat[0].is_cuda
-        self.optimizer = torch.optim.AdamW(flat, lr=self.rate, weight_decay=reg, fused=True, capturable=on_cuda)
-        self.graph = torch.cuda.CUDAGraph() if on_cuda else None
-
-    def __call__(self, part: Batch, rate: float) -> None:
-        self.rate.fill_(rate)
-        if self.graph is None or self.done < EAGER_STEPS:
-            self._step(part)
-        else:
-            if self.done == EAGER_STEPS:
-                self._record(part)
-            for place, given in zip(self.places, part, strict=True):
-                place.copy_(given)
-            self.graph.replay()
-        self.done += 1
-
-    def _record(self, part: Batch) -> None:
-        assert self.graph is not None
-        self.places = [given.clone() for given in part]
-        self.optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(self.graph):
-            self._step(self.places)
-
-    def _step(self, part: Batch) -> None:
-        x, y, weight = part
-        self.optimizer.zero_grad(set_to_none=True)
-        _loss(_forward(self.layers, x), y, weight).sum().backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-
-
-def _batches(stack: Stack, count: int, generator: torch.Generator) -> Iterator[Batch]:
-    """One pass in `count` batches of one size; all tasks take their rows in the same random order.
-
-    A few of the first rows come twice to fill the last batch.
-    """
-    n = stack.x.shape[1]
-    size = -(-n // count)
-    order = torch.randperm(n, generator=generator, device=stack.x.device)
-    order = torch.cat([order, order[: count * size - n]])
-    parts = (torch.split(t[:, order], size, dim=1) for t in (stack.x, stack.y, stack.weight))
-    return zip(*parts, strict=True)
+    T, n = stack.rows.shape
+    order = torch.randperm(n - held, generator=generator, device=stack.rows.device)
+    order = held + order[torch.arange(count * size, device=order.device) % len(order)]
+    rows, y, weight = (t[:, order].view(T, count, size) for t in (stack.rows, stack.y, stack.weight))
+    weight /= weight.sum(-1, keepdim=True).clamp(min=1e-12)
+    return ((stack.look_up(rows[:, k]), y[:, None, k], weight[:, None, k]) for k in range(count))
 
 
 def _cycle(done: float) -> float:
@@ -205,30 +177,14 @@ def _cycle(done: float) -> float:
     return done / WARM_UP if done < WARM_UP else 0.5 + 0.5 * math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP))
 
 
-def _new_layers(sizes: tuple[int, ...], T: int, generator: torch.Generator) -> Layers:
-    layers = []
-    for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
-        W = torch.randn(T, fan_in, fan_out, generator=generator, device=generator.device) * (2 / fan_in) ** 0.5
-        b = torch.zeros(T, 1, fan_out, device=generator.device)
-        layers.append((W.requires_grad_(), b.requires_grad_()))
-    return layers
-
-
-def _forward(layers: Layers, x: torch.Tensor) -> torch.Tensor:
-    for W, b in layers[:-1]:
-        x = torch.relu(torch.baddbmm(b, x, W))
-    W, b = layers[-1]
-    return torch.baddbmm(b, x, W)
-
-
 def _loss(logits: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """The weighted mean cross-entropy of each task."""
-    each = functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(weight)
+    """The weighted mean cross-entropy of each task; logits (T, K, n)."""
+    each = functional.cross_entropy(logits, y, reduction="none")
     return (each * weight).sum(1) / weight.sum(1).clamp(min=1e-12)
 
 
 def _guess_stacks(
-    solve: Callable[[Stack], torch.Tensor],
+    solve: Solve,
     x: FloatArray,
     y: IntArray,
     n_classes: int,
@@ -236,16 +192,49 @@ def _guess_stacks(
     *,
     rng: np.random.Generator,
     where: torch.device,
+    each: int = 0,
 ) -> list[FloatArray]:
-    """Solve the tasks stack by stack and hand the guesses back in the order of the tasks."""
+    """Solve the tasks stack by stack and hand the guesses back in the order of the tasks.
+
+    `each` is how many numbers a task holds beside its users. A device of its own gets stacks as large as fit; the
+    CPU such as stay in its cache, several at once.
+    """
     table, labels = torch.tensor(_tame(x), device=where), torch.tensor(y, device=where)
+    on_cpu = where.type == "cpu"
+    n = max(len(t.train) for t in tasks)
+    most = max(1, CACHE // (each or 2 * n * x.shape[1])) if on_cpu else len(tasks)
+    groups = list(_alike(tasks, x.shape[1], most))[::-1]  # the longest first, so that no one waits for it at the end
+
+    def one(numbers: list[int], seed: int) -> FloatArray:
+        own, chosen = np.random.default_rng(seed), [tasks[i] for i in numbers]
+        stack = _stack(table, labels, n_classes, chosen, [_spread(t.train, y, own) for t in chosen])
+        return np.asarray(solve(stack, own).cpu())
+
+    seeds = rng.integers(2**63 - 1, size=len(groups)).tolist()
+    largest = max(len(group) for group in groups) * n * x.shape[1]
+    workers = min(torch.get_num_threads(), MOST_THREADS, len(groups), ROOM // largest) if on_cpu else 1
     guesses: list[FloatArray] = [np.empty(0)] * len(tasks)
-    for numbers in _alike(tasks, x.shape[1]):
-        chosen = [tasks[i] for i in numbers]
-        solved = solve(_stack(table, labels, n_classes, chosen, [_spread(t.train, y, rng) for t in chosen]))
-        for i, guess in zip(numbers, solved.cpu().numpy(), strict=True):
+    solved = track(_in_threads(one, groups, seeds, workers), "attacking: neural", len(groups))
+    for numbers, found in zip(groups, solved, strict=True):
+        for i, guess in zip(numbers, found, strict=True):
             guesses[i] = guess[: len(tasks[i].test)]
     return guesses
+
+
+def _in_threads(
+    one: Callable[[list[int], int], FloatArray], groups: list[list[int]], seeds: list[int], workers: int
+) -> Iterator[FloatArray]:
+    """What `one` makes of each group, several at a time; what each does is then not itself spread over all cores."""
+    if workers < 2:
+        yield from map(one, groups, seeds)
+        return
+    cores = torch.get_num_threads()
+    torch.set_num_threads(max(1, cores // workers))
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            yield from pool.map(one, groups, seeds)
+    finally:
+        torch.set_num_threads(cores)
 
 
 def _tame(x: FloatArray) -> FloatArray:
@@ -255,18 +244,23 @@ def _tame(x: FloatArray) -> FloatArray:
     return np.asarray((wide - wide.mean(0)) / np.where(spread > 0, spread, 1.0), dtype=np.float32)
 
 
-def _alike(tasks: Sequence[Task], d: int) -> Iterator[list[int]]:
-    """The numbers of the tasks, in groups of nearly the same size that fit into memory together."""
+def _alike(tasks: Sequence[Task], d: int, most: int = sys.maxsize) -> Iterator[list[int]]:
+    """The numbers of the tasks, in groups of nearly the same size that fit into memory together, `most` in each."""
     by_size = sorted(range(len(tasks)), key=lambda i: len(tasks[i].train))
     group: list[int] = []
     for i in by_size:
         n = len(tasks[i].train)
         if group and (n > 1.1 * len(tasks[group[0]].train) or n * d * (len(group) + 1) > ROOM):
-            yield group
+            yield from _evenly(group, most)
             group = []
         group.append(i)
     if group:
-        yield group
+        yield from _evenly(group, most)
+
+
+def _evenly(group: list[int], most: int) -> Iterator[list[int]]:
+    size = -(-len(group) // -(-len(group) // most))
+    return (group[start : start + size] for start in range(0, len(group), size))
 
 
 def _spread(train: IntArray, y: IntArray, rng: np.random.Generator) -> IntArray:
@@ -289,12 +283,22 @@ def _stack(
     counts = torch.zeros(len(tasks), n_classes, device=table.device).scatter_add_(1, y, real)
     present = (counts > 0).sum(1, keepdim=True)
     weight = real * real.sum(1, keepdim=True) / (present * counts.gather(1, y))
-    share = (real / real.sum(1, keepdim=True))[..., None]
-    x = table[rows]
-    mean = (share * x).sum(1, keepdim=True)
-    spread = (share * (x - mean) ** 2).sum(1, keepdim=True).sqrt()
-    spread = torch.where(spread > 0, spread, 1.0)
-    return Stack((x - mean) / spread, y, weight, (table[tests] - mean) / spread)
+    mean, spread = _moments(table, rows, real)
+    return Stack(table, rows, y, weight, tests, mean, spread)
+
+
+def _moments(table: torch.Tensor, rows: torch.Tensor, real: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation (T, 1, d) of each task's real rows, from one product with the whole table.
+
+    A difference of squares needs double precision. What single precision cannot tell from a constant has spread 1.
+    """
+    share = torch.zeros(len(rows), len(table), dtype=torch.float64, device=table.device)
+    share.scatter_add_(1, rows, real.double() / real.sum(1, keepdim=True))
+    wide = table.double()
+    mean, square = share @ wide, share @ wide.square_()
+    variance = square - mean**2
+    spread = torch.where(variance > 1e-12 * square, variance, 1.0).sqrt()
+    return mean[:, None].float(), spread[:, None].float()
 
 
 def _pad(rows: list[IntArray], where: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
