@@ -24,14 +24,13 @@ from pathlib import Path
 
 import numpy as np
 import rows as rows_of
-from scipy.sparse.linalg import svds
 
 from recveil.attacks.attribute.battery import available
 from recveil.attacks.attribute.views import two_releases
 from recveil.catalog import ATTACKS, EMBEDDING_DEFENSES, MODELS, PANELS
 from recveil.data.sources import load
 from recveil.data.split import leave_one_out
-from recveil.metrics.ranking import dot, ndcg, seen_items
+from recveil.metrics.ranking import dot, ndcg
 from recveil.models.objective import bpr_of_users
 from recveil.models.settings import SETTINGS
 from recveil.protect import displacement
@@ -63,13 +62,9 @@ QUICK = ("logistic", "lda", "qda", "knn", "forest", "xgboost", "mlp-2", "mlp-3")
 def trained(data: str, name: str, seed: int, device: str | None) -> tuple:
     """A split and the user and item vectors of a model of it."""
     split = leave_one_out(load(data))
-    if name == "puresvd":
-        matrix = seen_items(split.train).astype(np.float64)
-        start = generator(seed, "svd").standard_normal(min(matrix.shape))
-        left, values, right = svds(matrix, k=48 if split.train.n_users > 2000 else 24, v0=start)
-        return split, (left * values).astype(np.float32), right.T.astype(np.float32)
     tuned = {k: v for k, v in SETTINGS.get(data, {}).get(name, {}).items() if k not in ("recency", "embedding_size")}
-    model = MODELS[name](**tuned, embedding_size=32, device=device).fit(split, rng=generator(seed, "train"))
+    size = 32 if name != "puresvd" else 48 if split.train.n_users > 2000 else 24
+    model = MODELS[name](**tuned, embedding_size=size, device=device).fit(split, rng=generator(seed, "train"))
     return split, model.user_vectors_, model.item_vectors_
 
 
@@ -188,9 +183,7 @@ attacker who holds the table from before as well (logistic regression and trees 
 cannot take it back**. NDCG and HR on the test item, whole catalog ranked; the change is paired by user, mean over seeds
 first, with its 95 % interval. Seconds are those of the defense alone. Many classes (age7, occupation) are attacked by
 eight, not by all eighteen. 943 users (ML-100K) cannot resolve an advantage of 0.05. Each method was searched on ML-1M
-only. `sliced` has its default number of rounds (150 on BPR-MF and LightGCN, 125 on PureSVD, 29 on ML-100K); its lines
-are younger than the others, measured on models trained once more with the same seeds. The last column says over how
-many seeds a line was measured.
+only. The last column says over how many seeds a line was measured.
 
 AttrCloak's Table IV (attackers), V (utility), VI (seconds) and VII (LightGCN) are the lines `none` to `d2d` here.
 """
