@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
-from scipy.sparse.linalg import svds
 
 from recveil.audit import audit
 from recveil.catalog import ATTACKS, panel
@@ -34,6 +33,7 @@ from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.metrics.ranking import difference, dot, ndcg, rank, seen_items
 from recveil.models.bprmf import BPRMF
 from recveil.models.ncf import NCF
+from recveil.models.puresvd import PureSVD
 from recveil.ot.moments import Moments
 from recveil.protect import displacement
 from recveil.random import generator
@@ -48,20 +48,30 @@ METHODS = {
     "plain moments": Sliced(device="cpu"),
     "moves in full": Sliced(device="cpu"),
     "less all that chance would move": Sliced(device="cpu"),
+    "columns as other axes": Sliced(device="cpu"),
     "random axes only": Sliced(device="cpu"),
     "sliced": Sliced(device="cpu"),
     "sliced, unit norm": Sliced(norm="unit", device="cpu"),
 }
 CHANGED = {
     "plain moments": {"bulk": lambda x, codes, n_classes, most: Moments.of(x, codes, n_classes)},
-    "moves in full": {"BY_CHANCE": 0.0},
+    "moves in full": {"BY_CHANCE": 0.0, "BY_CHANCE_AT_COLUMNS": 0.0},
+    "columns as other axes": {"BY_CHANCE_AT_COLUMNS": 0.2},
     "less all that chance would move": {"BY_CHANCE": 1e9},
     "random axes only": {"CYCLE": (1,)},
 }
 """What of the module is another in these lines."""
 
 SHORT = ("undefended", "moves in full", "sliced", "sliced, unit norm")
-DEALT = ("undefended", "gaussian", "plain moments", "moves in full", "less all that chance would move", "sliced")
+DEALT = (
+    "undefended",
+    "gaussian",
+    "plain moments",
+    "moves in full",
+    "less all that chance would move",
+    "columns as other axes",
+    "sliced",
+)
 
 
 def cloaked(label: str, x: np.ndarray, codes: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -97,13 +107,11 @@ def worlds(name: str) -> list[World]:
     split = leave_one_out(dataset)
     epochs, d = (15, 48) if dataset.n_users > 2000 else (30, 24)
     model = BPRMF(embedding_size=32, epochs=epochs, device="cpu").fit(split, rng=generator(0, "train"))
-    matrix = seen_items(split.train).astype(np.float64)
-    left, values, right = svds(matrix, k=d, v0=np.ones(min(matrix.shape)))
-    factors = (left * values).astype(np.float32), right.T.astype(np.float32)
+    factors = PureSVD(embedding_size=d).fit(split, rng=generator(0, "train"))
     wide = NCF(embedding_size=32, epochs=3, device="cpu").fit(split, rng=generator(0, "train"))
     return [
         World(f"{name}, BPR-MF d = 32", dataset, split, model.user_vectors_, model.item_vectors_),
-        World(f"{name}, PureSVD d = {d}", dataset, split, *factors),
+        World(f"{name}, PureSVD d = {d}", dataset, split, factors.user_vectors_, factors.item_vectors_),
         World(f"{name}, NCF d = {wide.user_vectors_.shape[1]}", dataset, split, wide.user_vectors_, None),
     ]
 

@@ -42,8 +42,10 @@ CYCLE = (8, 4, 2, 1, 0)
 BY_CHANCE = 0.2
 """The share of what chance alone would move that is taken off every move, for each class but one; more where users are
 fewer than `ENOUGH`. Without it rounds fit the sample: users are moved far for nothing, and come to avoid their own
-class; with all of it neighbors still tell (docs/sliced.md). Along the columns all of it is taken off: they are the only
-axes that come again and again, and trees would see them fitted."""
+class; with all of it neighbors still tell (docs/sliced.md)."""
+
+BY_CHANCE_AT_COLUMNS = 1.0
+"""The same along the columns, the only axes that come again and again: trees would see them fitted."""
 
 ENOUGH = 6_000
 """Users. Of fewer, more of what a round fits is chance, and there are fewer rounds."""
@@ -174,7 +176,7 @@ def carry_rounds(
     chance = _by_chance(y @ axes[0][0].float(), within, draws) if axes else []
     mixed = min(1.0, BY_CHANCE * (len(within) - 1) * max(1.0, ENOUGH / len(learned)) ** 2)
     for number, (to, fro) in enumerate(axes):
-        share = mixed if CYCLE[number % len(CYCLE)] else 1.0
+        share = mixed if CYCLE[number % len(CYCLE)] else BY_CHANCE_AT_COLUMNS
         z = y @ to.float()
         moves = align_axes(z, within).sub_(z)
         for rows, alone in zip(within, chance, strict=True):
