@@ -2,7 +2,7 @@
 
     RECVEIL_DATA=... python benchmarks/raid.py [--device cpu|cuda] [--part pot|growth|passes] [--data ml-1m]
     RECVEIL_DATA=... python benchmarks/raid.py --part eta --models ncf --targets gender   how strong to pull
-    python benchmarks/raid.py --part gain --results studies/raid2025_gain
+    python benchmarks/raid.py --part gain --results studies/more_raid
 
 pot: 6,040 users, 512 atoms, d = 32, two classes. POT has no penalized barycenter, so its exact solver (`ot.emd2`, CPU)
 serves the usual descent on the weights (Cuturi and Doucet 2014, Algorithm 1) until that comes within 1e-3 of our
@@ -284,7 +284,7 @@ def main() -> None:
     parser.add_argument("--targets", nargs="+", default=["gender", "age3"], help="for the part eta")
     parser.add_argument("--rounds", type=int, default=2, help="how often each pass is timed")
     parser.add_argument("--patience", type=float, default=120.0, help="CPU seconds that POT's descent may take")
-    parser.add_argument("--results", default="studies/raid2025_gain", help="folder of a study, for the part gain")
+    parser.add_argument("--results", default="studies/more_raid", help="folder of a study, for the part gain")
     given = parser.parse_args()
     if "gain" in given.part:
         gain(given.results)

@@ -13,7 +13,7 @@ FILES = {"report.html", "records.jsonl", "document.json", "users.parquet", "cloa
 @pytest.fixture(autouse=True)
 def two_quick_attackers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole path with a smaller panel: `make demo` runs the real one."""
-    monkeypatch.setattr(demo, "RULES", Folds(folds=2, seeds=1))
+    monkeypatch.setattr(demo, "RULES", Folds(folds=3, seeds=1))
     monkeypatch.setattr(demo, "panel", lambda name, device: {n: ATTACKS[n](device) for n in ("logistic", "qda")})
 
 

@@ -49,7 +49,8 @@ def test_a_planted_leak_is_seen_in_all_three(K):
     values = [pair["value"] for pair in where["distances"]]
     assert np.mean(values) == pytest.approx(4.0, abs=0.5)
     assert min(values) > max(pair["chance"] for pair in where["distances"])
-    assert middle(where["classes"][0]) == pytest.approx(means[0, 0], abs=0.1)
+    # Of more than two classes no direction is the first: which one is taken is chance, and its tails are cut off.
+    assert middle(where["classes"][0]) == pytest.approx(means[0, 0], abs=0.1 if K == 2 else 0.2)
 
 
 def test_two_classes_part_along_the_first_direction_and_differ_otherwise_along_the_second():

@@ -40,4 +40,5 @@ def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, f
         return 0.0
     # By rising advantage and so by falling cost: each step reaches to the advantage of the next.
     reach = np.append(front[1:, 0], reference[0]) - front[:, 0]
-    return float((reach * (reference[1] - front[:, 1])).sum() / (reference[0] * reference[1]))
+    share = (reach * (reference[1] - front[:, 1])).sum() / (reference[0] * reference[1])
+    return min(1.0, float(share))  # steps that add up to the whole may do so to the last digit and one more
