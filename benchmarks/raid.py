@@ -50,7 +50,6 @@ STEP = 0.5
 PASSES = 5
 """One of Phase I, not counted; then Phase II: one with a new barycenter and three without."""
 
-
 ETAS, CHOICE_SEEDS = (0.0, 0.003, 0.01, 0.03), (100, 101, 102)
 
 

@@ -1,7 +1,7 @@
 """Logistic regression and multilayer perceptrons for many tasks, trained as one batched tensor program.
 
-All folds and seeds of an audit are independent problems of the same shape, so they are stacked: (T, n, d) inputs,
-(T, d, h) weights, one batched product per layer. Each task is standardized and class-balanced by its own training
+All folds and seeds of an audit are independent problems of the same shape, so they are stacked, with one
+batched product per layer (`backprop`). Each task is standardized and class-balanced by its own training
 users; no task sees its test users before it is done.
 """
 
