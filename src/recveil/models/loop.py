@@ -119,9 +119,10 @@ def train(
     Where something stops being a number, the last good pass remains, and a warning is given.
 
     Without validation items all passes run and the last one remains. With a penalty too: choosing by ranking alone
-    would pick a pass from before the defense took hold. But from the pass on where the penalty is `settled`, what it finishes is defended whatever pass
-    is kept: then the pass is kept whose finished table ranks best. Schedules of 200 passes or more are judged a hundred
-    times or so, not after every pass: there the passes are short and the judging is not.
+    would pick a pass from before the defense took hold. But from the pass on where the penalty is `settled`, what it
+    finishes is defended whatever pass is kept: then the pass is kept whose finished table ranks best. Schedules of 200
+    passes or more are judged a hundred times or so, not after every pass: there the passes are short and the judging is
+    not.
     """
     judge = _Judge(split) if split is not None and len(split.valid) else None
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
