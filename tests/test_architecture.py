@@ -23,7 +23,7 @@ LAYERS = [
     },
     {"experiments", "report", "adapters", "scale"},
     {
-        *("cli", "terminal", "inputs", "options", "workflow", "cloaking", "serving", "frontier", "training"),
+        *("__main__", "cli", "terminal", "inputs", "options", "workflow", "cloaking", "serving", "frontier", "training"),
         *(
             "gates",
             "baseline",
@@ -42,7 +42,7 @@ LAYERS = [
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 SIBLINGS_APART = LAYERS[2]
 LIGHT = {"numpy", "scipy", "sklearn", "joblib", "torch", "pyarrow", "threadpoolctl", "recveil"}
-WITHOUT_A_TEST_OF_THEIR_OWN = {"__init__.py"}
+WITHOUT_A_TEST_OF_THEIR_OWN = {"__init__.py", "__main__.py"}
 PARAMETERS_MAX, FUNCTION_MAX, FILE_MAX = 8, 60, 350
 
 

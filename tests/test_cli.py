@@ -178,6 +178,13 @@ def test_lists_help_and_doctor_answer(tmp_path: Path) -> None:
         assert word in done.stdout
 
 
+def test_the_package_is_a_command_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "recveil", "list", "defenses"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "sliced" in done.stdout
+
+
 def truncated(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
 

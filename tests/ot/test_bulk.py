@@ -57,3 +57,12 @@ def test_constant_and_repeated_columns_do_no_harm() -> None:
     assert torch.isfinite(found.scatter).all()
     torch.testing.assert_close(found.covariance[:, 2], found.covariance[:, 0])
     torch.testing.assert_close(found.mean[:, 1], torch.full((2,), 2.0, dtype=torch.float64))
+
+
+def test_a_class_of_users_who_are_all_alike_stays_where_it_is() -> None:
+    x = users(300, 4)
+    x[::2] = 3.0
+    found = bulk(x, torch.arange(300) % 2, 2, most=1000)
+    assert (found.scatter[0] == 0).all()
+    assert (found.mean[0] == 3).all()
+    assert torch.isfinite(found.scatter[1]).all()

@@ -136,6 +136,12 @@ def test_the_barycenter_of_commuting_matrices_averages_the_deviations(seed: int,
     torch.testing.assert_close(barycenter(C, p), Q * mean**2 @ Q.T, rtol=1e-7, atol=1e-8)
 
 
+def test_two_classes_that_vary_along_different_axes_meet_in_the_plane() -> None:
+    C = torch.diag_embed(torch.tensor([[1.0, 0.0], [0.0, 4.0]], dtype=torch.float64))
+    found = barycenter(C, torch.ones(2, dtype=torch.float64))
+    torch.testing.assert_close(found, torch.diag(torch.tensor([0.25, 1.0], dtype=torch.float64)))
+
+
 def test_weights_need_not_sum_to_one_and_one_matrix_is_its_own_barycenter() -> None:
     C = spd(0, 3, 2)
     p = torch.tensor([3.0, 1.0], dtype=torch.float64)

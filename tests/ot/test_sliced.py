@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from recveil.ot import sliced
 from recveil.ot.sliced import KNOTS, align_axes, apply_shifts, fit_shifts, random_rotation
 
 
@@ -48,6 +49,18 @@ def test_classes_of_equal_size_get_equal_values_along_every_axis(seed: int, d: i
         torch.testing.assert_close(aligned[rows].sort(dim=0).values, first)
     # ... and these are the averages of the sorted values: the barycenter in one dimension.
     torch.testing.assert_close(first, torch.stack([z[rows].sort(dim=0).values for rows in members]).mean(0))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.lists(st.integers(1, 20), min_size=1, max_size=9))
+def test_many_classes_go_where_few_would(seed: int, d: int, sizes: list[int]) -> None:
+    z, members = classes(seed, d, *sizes)
+    found = []
+    for few in (0, 99):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sliced, "FEW", few)
+            found.append(align_axes(z, members))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
 def test_in_one_dimension_nothing_that_equalizes_moves_less() -> None:

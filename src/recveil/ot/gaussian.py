@@ -15,10 +15,15 @@ FLOOR = 1e-12
 
 def power(C: torch.Tensor, exponent: float) -> torch.Tensor:
     """C to a real power on its range; a negative power is a pseudo-inverse."""
+    return _powers(C, exponent)[0]
+
+
+def _powers(C: torch.Tensor, *exponents: float) -> list[torch.Tensor]:
+    """Several powers for the price of one: the eigenvalues are what takes the time."""
     values, vectors = torch.linalg.eigh(C)
-    floor = FLOOR * values[..., -1:].clamp(min=torch.finfo(C.dtype).tiny)
-    powered = torch.where(values > floor, values.clamp(min=0).where(values > floor, 1.0) ** exponent, 0.0)
-    return torch.matmul(vectors * powered[..., None, :], vectors.mT)
+    counted = values > FLOOR * values[..., -1:].clamp(min=torch.finfo(C.dtype).tiny)
+    powered = (torch.where(counted, values.where(counted, 1.0) ** exponent, 0.0) for exponent in exponents)
+    return [torch.matmul(vectors * its[..., None, :], vectors.mT) for its in powered]
 
 
 def bures(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
@@ -29,18 +34,22 @@ def bures(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 
 def transport(C: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """The symmetric A with A C A = B: for rows, x -> x A carries N(0, C) to N(0, B) with least displacement."""
-    return _between(power(C, 0.5), power(C, -0.5), power(B, 0.5))
+    return _between(C, power(B, 0.5))
 
 
 def barycenter(C: torch.Tensor, weights: torch.Tensor, *, tolerance: float = 1e-10, steps: int = 500) -> torch.Tensor:
     """The covariance B that minimizes sum_k p_k bures(C_k, B), by the fixed point of Alvarez-Esteban et al. (2016).
 
-    Each step maps B to T B T with T = sum_k p_k transport(B, C_k); at the optimum T is the identity.
+    Each step maps B to T B T with T = sum_k p_k transport(B, C_k); at the optimum T is the identity. Two classes meet
+    on the straight way from the one to the other (McCann 1997): from there the first step is the last.
     """
     p = (weights / weights.sum())[:, None, None]
     B, roots = (p * C).sum(0), power(C, 0.5)
+    if len(C) == 2:
+        half = C[0] @ transport(C[0], C[1])
+        B = p[0] ** 2 * C[0] + p[1] ** 2 * C[1] + p[0] * p[1] * (half + half.mT)
     for _ in range(steps):
-        T = (p * _between(power(B, 0.5), power(B, -0.5), roots)).sum(0)
+        T = (p * _between(B, roots)).sum(0)
         following = T @ B @ T
         following = (following + following.mT) / 2
         moved = torch.linalg.matrix_norm(following - B) / torch.linalg.matrix_norm(B).clamp(min=1e-300)
@@ -50,11 +59,12 @@ def barycenter(C: torch.Tensor, weights: torch.Tensor, *, tolerance: float = 1e-
     return B
 
 
-def _between(root: torch.Tensor, inverse: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
-    """C^-1/2 (C^1/2 B C^1/2)^1/2 C^-1/2, given C^1/2, C^-1/2 and B^1/2.
+def _between(C: torch.Tensor, aim: torch.Tensor) -> torch.Tensor:
+    """C^-1/2 (C^1/2 B C^1/2)^1/2 C^-1/2, given C and B^1/2.
 
     By the singular values of C^1/2 B^1/2: squared, as eigenvalues, the small ones would drown in rounding.
     """
+    root, inverse = _powers(C, 0.5, -0.5)
     U, values, _ = torch.linalg.svd(root @ aim)
     half = inverse @ U
     return torch.matmul(half * values[..., None, :], half.mT)

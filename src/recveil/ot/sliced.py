@@ -12,6 +12,9 @@ __all__ = ["KNOTS", "align_axes", "apply_shifts", "fit_shifts", "random_rotation
 KNOTS = 129
 """Points at which the map of one class along one axis is remembered."""
 
+FEW = 6
+"""Classes up to which it is faster to read every class for every class."""
+
 REACH = 0.98
 """The outermost knots, as z / (1 + |z|): 49 standard deviations away."""
 
@@ -29,14 +32,47 @@ def align_axes(z: torch.Tensor, members: Sequence[torch.Tensor | slice]) -> torc
     `members[k]` are the rows of class k; it gets the common quantile function at (r - 1/2)/n_k, r = 1..n_k.
     """
     ordered = [_sorted_axes(z[rows]) for rows in members]
-    total = sum(values.shape[1] for values, _ in ordered)
+    values = [own for own, _ in ordered]
+    common = _of_few(values) if len(values) <= FEW else _of_many(values)
     aligned = z.clone()
-    for rows, (own, order) in zip(members, ordered, strict=True):
-        common = torch.zeros_like(own)
-        for values, _ in ordered:
-            common.add_(_read(values, own.shape[1]), alpha=values.shape[1] / total)
-        aligned[rows] = torch.empty_like(common).scatter_(1, order, common).mT
+    for rows, (_, order), goal in zip(members, ordered, common, strict=True):
+        aligned[rows] = torch.empty_like(goal).scatter_(1, order, goal).mT
     return aligned
+
+
+def _of_few(values: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The average of the quantile functions at the levels of each class: every class is read for every class."""
+    total = sum(own.shape[1] for own in values)
+    found = []
+    for own in values:
+        common = torch.zeros_like(own)
+        for other in values:
+            common.add_(_read(other, own.shape[1]), alpha=other.shape[1] / total)
+        found.append(common)
+    return found
+
+
+def _of_many(values: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The same in one walk over the levels of all classes, whatever the number of classes.
+
+    The average is straight between one level and the next, whose class alone it bends for; so its slope is the sum of
+    the bends so far, and its height the sum of slope times step.
+    """
+    sizes = torch.tensor([own.shape[1] for own in values], device=values[0].device)
+    total, ends = int(sizes.sum()), sizes.cumsum(0)
+    own = sizes.repeat_interleave(sizes)
+    rank = torch.arange(total, device=sizes.device) - (ends - sizes).repeat_interleave(sizes)
+    levels, order = ((rank + 0.5).double() / own).sort()
+    z = torch.cat(values, 1).double()
+    start = z[:, ends - sizes] @ (sizes.double() / total)
+    weight = own.double().square() / total  # the share of a class, and its levels lie 1 / n apart
+    weight[ends - 1] = 0.0  # from the last user of a class to the first of the next there is no way
+    edge = z.new_zeros(len(z), 1)
+    bends = torch.diff(z.diff(dim=1) * weight[:-1], dim=1, prepend=edge, append=edge)
+    slopes = bends[:, order].cumsum(1)
+    heights = torch.cat([start[:, None], slopes[:, :-1] * levels.diff()], 1).cumsum(1)
+    common = torch.empty_like(z).index_copy_(1, order, heights).to(values[0].dtype)
+    return list(torch.split(common, sizes.tolist(), dim=1))
 
 
 def _sorted_axes(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -50,7 +50,7 @@ def fit_map(moments: Moments) -> AffineMap:
         classes, pooled = classes + ridge, pooled + ridge
     B = gaussian.barycenter(classes, moments.weights)
     every = torch.cat([classes, pooled[None]])
-    inside = gaussian.transport(every, B.expand_as(every))
+    inside = gaussian.transport(every, B)
     center = torch.cat([moments.mean, whole.mean])
     return AffineMap(center, basis @ inside @ basis.T, m, regularized)
 
