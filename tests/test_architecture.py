@@ -23,8 +23,9 @@ LAYERS = [
     },
     {"experiments", "report", "adapters", "scale"},
     {
-        *("__main__", "cli", "terminal", "inputs", "options", "workflow", "cloaking", "serving", "frontier", "training"),
+        *("cli", "terminal", "inputs", "options", "workflow", "cloaking", "serving", "frontier", "training"),
         *(
+            "__main__",
             "gates",
             "baseline",
             "demo",
