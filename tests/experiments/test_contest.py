@@ -62,3 +62,21 @@ def test_advice_does_not_recommend_what_leaks(made_up) -> None:
     unsure = Entrant("good", "gender", found[1].line, Estimate(0.02, 0.0, 0.2, 100), found[1].change)
     assert "'good' is the best bet, but these users cannot rule out" in advice([unsure], all_lines, "gender", "demo")
     assert "no defense was measured" in advice(rest[:1], all_lines, "gender", "demo")
+
+
+def test_advice_recommends_nothing_where_nothing_is_to_be_found(made_up) -> None:
+    all_lines, found = contest(made_up)
+    clean = Entrant("none", "gender", found[0].line, Estimate(0.01, 0.0, 0.03, 100), found[0].change)
+    said = advice([clean, *found[1:]], all_lines, "gender", "demo")
+    assert said == (
+        "demo: no defense is called for. Undefended, the best attacker has an advantage of 0.010 [0.000, 0.030], "
+        "under the margin of 0.05."
+    )
+
+
+def test_advice_says_what_a_margin_means_for_many_classes(made_up, monkeypatch) -> None:
+    all_lines, found = contest(made_up)
+    clean = Entrant("none", "gender", found[0].line, Estimate(0.01, 0.0, 0.03, 100), found[0].change)
+    monkeypatch.setattr(type(clean.line), "told", lambda self, target: {"chance": 0.0125})
+    said = advice([clean, *found[1:]], all_lines, "gender", "demo")
+    assert said.endswith("But chance is 0.013: an attacker at that margin is right 5.0 times as often.")

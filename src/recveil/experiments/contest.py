@@ -110,6 +110,8 @@ def advice(found: Sequence[Entrant], lines: Sequence[Line], target: str, where: 
     """Which defense, what it costs, what is not known: three or four sentences."""
     start = next((e for e in found if e.name == NONE), None)
     rivals = [e for e in found if e.name != NONE]
+    if start and start.advantage.high < MARGIN:
+        return _needless(start, where)
     if not rivals:
         return f"{where}: no defense was measured, so none can be named."
     most = min(rivals, key=lambda e: e.advantage.value)
@@ -125,6 +127,17 @@ def advice(found: Sequence[Entrant], lines: Sequence[Line], target: str, where: 
         said.append(f"Who holds the table from before as well still has {_span(both)}.")
     said.append(f"Not known: {'; '.join(_unknown(pick, rivals, lines))}.")
     return " ".join(said)
+
+
+def _needless(start: Entrant, where: str) -> str:
+    """Of a table in which nothing is to be found; with many classes, what the margin allows."""
+    said = f"{where}: no defense is called for. Undefended, the best attacker has an advantage of "
+    said += f"{_span(start.advantage)}, under the margin of {MARGIN:g}."
+    chance = start.line.told(start.target).get("chance", 0.5)
+    times = 1 + MARGIN * (1 / chance - 1)
+    if times >= 1.5:
+        said += f" But chance is {chance:.3f}: an attacker at that margin is right {times:.1f} times as often."
+    return said
 
 
 def _word(pick: Entrant) -> str:
