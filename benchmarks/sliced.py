@@ -1,11 +1,13 @@
 """What each part of `sliced` does: attackers, utility, displacement and seconds on MovieLens, as Markdown.
 
     RECVEIL_DATA=... python benchmarks/sliced.py [--data ml-1m ml-100k] [--seeds 2] [--part tables|dealt|new|speed]
+    RECVEIL_DATA=... python benchmarks/sliced.py --part rounds          how many rounds
 
 tables: the ablation; balanced accuracy of each attacker, the two-sided advantage of the headline with its interval, and
 the paired change of NDCG@10 of the test item. dealt: the same with classes dealt to the users at random, where there is
 nothing to hide: what attackers then see, the defense put there. new: users who were not in the fit. speed:
-1,000,000 x 64, two classes.
+1,000,000 x 64, two classes. rounds: fewer and more of them, on some of the users of Last.fm, gender, who are in no
+table of the papers.
 """
 
 import os
@@ -21,7 +23,7 @@ from unittest.mock import patch
 import numpy as np
 
 from recveil.audit import audit
-from recveil.catalog import ATTACKS, panel
+from recveil.catalog import ATTACKS, model_for, panel
 from recveil.core import Attribute, Dataset, Split
 from recveil.data.sources import load
 from recveil.data.split import leave_one_out
@@ -187,6 +189,31 @@ def _met(world: World, codes: np.ndarray, parts: list[np.ndarray], label: str) -
     return np.mean(found, axis=0)
 
 
+def rounds(draws: int = 4) -> None:
+    """How the number of rounds was chosen: what is left, and what is turned upside down, for parts of the users."""
+    dataset = load("lastfm-360k-15k")
+    split, secret = leave_one_out(dataset), dataset.attributes["gender"]
+    attackers = {name: ATTACKS[name]("cpu") for name in ("knn", "svm-rbf", "mlp-2", "lda")}
+    names = " | ".join(attackers)
+    print(f"\n`python benchmarks/sliced.py --part rounds`, mean of {draws} draws of the users (standard error)\n")
+    print(f"| model | users | rounds | {names} | displacement |\n{'| --- ' * (len(attackers) + 4)}|")
+    for name, d in (("bprmf", 32), ("lightgcn", 32), ("bprmf", 128)):
+        options = {"embedding_size": d, "recency": 0.0} | ({"epochs": 10} if d > 32 else {})
+        x = model_for(dataset.name, name, options, "cpu").fit(split, rng=generator(7, "train")).user_vectors_
+        for n in (3000, 6000):
+            for count in (n // 150, n // 75, n // 40):
+                found = []
+                for seed in range(draws):
+                    some = np.sort(generator(seed, "some").choice(len(x), n, replace=False))
+                    mine = secret.take(some)
+                    out = Sliced(rounds=count, device="cpu")(x[some], mine.codes, rng=generator(seed, "cloak"))
+                    seen = audit(out, mine, attackers, rules=Folds(5, 1), seed=seed).attacks.values()
+                    found.append([*(a.balanced_accuracy.value for a in seen), displacement(x[some], out)])
+                mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / draws**0.5
+                cells = [f"{m:.3f} ({e:.3f})" for m, e in zip(mean[:-1], error[:-1], strict=True)]
+                print(f"| {name}, d = {d} | {n} | {count} | {' | '.join(cells)} | {mean[-1]:.3f} |", flush=True)
+
+
 def speed(device: str) -> None:
     """Seconds for a million users; a smaller table goes first, so that no number pays for starting up the device."""
     x, secret = planted_leak(1_000_000, 64, 2, 1.0, rng=generator(0, "speed"))
@@ -213,6 +240,8 @@ def main() -> None:
                 ablation(world, options.seeds)
             if "new" in options.part and world.items is not None:
                 newcomers(world)
+    if "rounds" in options.part:
+        rounds()
     if "speed" in options.part:
         speed(options.device)
 

@@ -62,7 +62,7 @@ def _of_many(values: list[torch.Tensor]) -> list[torch.Tensor]:
     total, ends = int(sizes.sum()), sizes.cumsum(0)
     own = sizes.repeat_interleave(sizes)
     rank = torch.arange(total, device=sizes.device) - (ends - sizes).repeat_interleave(sizes)
-    levels, order = ((rank + 0.5).double() / own).sort()
+    levels, order = ((rank.double() + 0.5) / own).sort()
     z = torch.cat(values, 1).double()
     start = z[:, ends - sizes] @ (sizes.double() / total)
     weight = own.double().square() / total  # the share of a class, and its levels lie 1 / n apart

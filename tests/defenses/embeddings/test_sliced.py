@@ -173,9 +173,9 @@ def test_attributes_in_turn_are_both_hidden() -> None:
 
 @pytest.mark.parametrize(
     ("n", "d", "rounds"),
-    [(6040, 32, 150), (3000, 32, 46), (943, 32, 10), (6040, 8, 40), (100, 50, 10), (10**6, 64, 60)],
+    [(6040, 32, 80), (6040, 128, 80), (15000, 32, 150), (943, 32, 12), (6040, 8, 40), (100, 50, 10), (10**6, 64, 60)],
 )
-def test_rounds_follow_the_users_there_are_for_each_dimension(n: int, d: int, rounds: int) -> None:
+def test_rounds_follow_the_users_whatever_the_dimensions(n: int, d: int, rounds: int) -> None:
     assert Sliced()._rounds(np.empty((n, d), dtype=np.float32)) == rounds
     assert Sliced(rounds=7)._rounds(np.empty((n, d), dtype=np.float32)) == 7
 

@@ -48,11 +48,15 @@ BY_CHANCE_AT_COLUMNS = 1.0
 """The same along the columns, the only axes that come again and again: trees would see them fitted."""
 
 ENOUGH = 6_000
-"""Users. Of fewer, more of what a round fits is chance, and there are fewer rounds."""
+"""Users. Of fewer, more of what a round fits is chance."""
 
 FLAT = 1e-3
 """Directions with less than this share of the largest scale are not looked along: with few users, blown up, they run
 away from round to round."""
+
+USERS = 75
+"""For so many users there is one round. With fewer rounds neighbors still tell the class, with more they come to be of
+another class more often than chance has it, whatever the number of dimensions (docs/sliced.md)."""
 
 FEWEST, MOST, MOST_OF_LARGE = 10, 150, 60
 """Rounds, where the number is not given."""
@@ -65,8 +69,8 @@ LARGE = 10_000
 class Sliced(Keeps):
     """Every class a sample of one distribution, as far as random axes can tell.
 
-    `rounds`: as many as there are users for each dimension (of few users fewer), at most five for each dimension, from
-    10 to 150 (60 for very many users), unless given. Without the draw (`drawn=False`) attackers fall below chance.
+    `rounds`: one for every 75 users, at most five for each dimension, from 10 to 150 (60 for very many users), unless
+    given. Without the draw (`drawn=False`) attackers fall below chance.
     `strength` walks straight from nothing (0) to all of it (1). With `norm="unit"` all vectors are first given the same
     length: free where the score is a dot product without bias, whose ranking does not change, and wrong for every other
     model.
@@ -123,9 +127,8 @@ class Sliced(Keeps):
         if self.rounds is not None:
             return self.rounds
         n, d = x.shape
-        return int(
-            min(MOST if n <= 2 * LARGE else MOST_OF_LARGE, max(FEWEST, min(n * min(n, ENOUGH) // (ENOUGH * d), 5 * d)))
-        )
+        most = MOST if n <= 2 * LARGE else MOST_OF_LARGE
+        return int(min(most, max(FEWEST, min(n // USERS, 5 * d))))
 
 
 def _moments(x: torch.Tensor, cells: Cells) -> Moments:
