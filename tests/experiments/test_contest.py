@@ -80,3 +80,13 @@ def test_advice_says_what_a_margin_means_for_many_classes(made_up, monkeypatch) 
     monkeypatch.setattr(type(clean.line), "told", lambda self, target: {"chance": 0.0125})
     said = advice([clean, *found[1:]], all_lines, "gender", "demo")
     assert said.endswith("But chance is 0.013: an attacker at that margin is right 5.0 times as often.")
+
+
+def test_advice_prefers_what_shows_no_leak_to_a_cheaper_one_that_does(made_up) -> None:
+    all_lines, found = contest(made_up)
+    none, good, dear, _ = found
+    close = Entrant("close", "gender", good.line, Estimate(0.03, 0.01, 0.06, 100), Estimate(0.0, -1.0, 1.0, 100))
+    safe = Entrant("safe", "gender", dear.line, Estimate(0.01, 0.0, 0.045, 100), Estimate(-5.0, -6.0, -4.0, 100))
+    assert advice([none, close, safe], all_lines, "gender", "demo").startswith("demo: use 'safe'.")
+    leaky = Entrant("safe", "gender", dear.line, Estimate(0.01, 0.005, 0.045, 100), Estimate(-5.0, -6.0, -4.0, 100))
+    assert "'close'" in advice([none, close, leaky], all_lines, "gender", "demo")

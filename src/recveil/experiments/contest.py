@@ -115,8 +115,7 @@ def advice(found: Sequence[Entrant], lines: Sequence[Line], target: str, where: 
     if not rivals:
         return f"{where}: no defense was measured, so none can be named."
     most = min(rivals, key=lambda e: e.advantage.value)
-    equal = [e for e in rivals if e.advantage.low <= most.advantage.high and e.advantage.value < most.advantage.high]
-    pick = max(equal or [most], key=lambda e: e.change.value)
+    pick = max((e for e in rivals if _as_private(e, most)), key=lambda e: e.change.value)
     was = f" (undefended {_span(start.advantage)})" if start else ""
     said = [
         f"{where}: {_word(pick)}. The best attacker is left an advantage of {_span(pick.advantage)}{was}, "
@@ -127,6 +126,14 @@ def advice(found: Sequence[Entrant], lines: Sequence[Line], target: str, where: 
         said.append(f"Who holds the table from before as well still has {_span(both)}.")
     said.append(f"Not known: {'; '.join(_unknown(pick, rivals, lines))}.")
     return " ".join(said)
+
+
+def _as_private(one: Entrant, most: Entrant) -> bool:
+    """Not clearly less private than the most private; and where that shows no leak, neither does it."""
+    if one is most:
+        return True
+    shows = one.advantage.low > 0
+    return one.advantage.value < most.advantage.high and not (shows and most.advantage.low <= 0)
 
 
 def _needless(start: Entrant, where: str) -> str:
