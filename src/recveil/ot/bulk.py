@@ -19,7 +19,7 @@ NU = 4.0
 
 STEPS = 10
 
-NO_WAY = 1e-12
+RIDGE = 1e-12
 """The share of the largest variance that every direction is given, so that directions without any can be divided by."""
 
 FEW = 4
@@ -53,7 +53,7 @@ def _reweighted(x: torch.Tensor, mean: torch.Tensor, scatter: torch.Tensor) -> t
 
 def _squared_distances(z: torch.Tensor, covariance: torch.Tensor) -> torch.Tensor:
     """What z' C^-1 z is for each row, (n, 1); by Cholesky, for on a GPU eigenvalues would be most of the time."""
-    ridge = (NO_WAY * covariance.diagonal().max()).clamp(min=torch.finfo(z.dtype).tiny)
+    ridge = (RIDGE * covariance.diagonal().max()).clamp(min=torch.finfo(z.dtype).tiny)
     root, _ = torch.linalg.cholesky_ex(covariance + ridge * torch.eye(len(covariance), dtype=z.dtype, device=z.device))
     whitened: torch.Tensor = torch.linalg.solve_triangular(root, z.mT, upper=False)
     return whitened.square().sum(0)[:, None]
