@@ -6,8 +6,8 @@
 tables: the ablation; balanced accuracy of each attacker, the two-sided advantage of the headline with its interval, and
 the paired change of NDCG@10 of the test item. dealt: the same with classes dealt to the users at random, where there is
 nothing to hide: what attackers then see, the defense put there. new: users who were not in the fit. speed:
-1,000,000 x 64, two classes. rounds: fewer and more of them, on some of the users of Last.fm, gender, who are in no
-table of the papers.
+1,000,000 x 64, two classes. rounds: fewer and more of them, on some of the users of Last.fm, gender, of
+whom none of the papers' tables has any.
 """
 
 import os

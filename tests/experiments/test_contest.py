@@ -74,6 +74,13 @@ def test_advice_recommends_nothing_where_nothing_is_to_be_found(made_up) -> None
     )
 
 
+def test_advice_on_a_number_knows_no_chance(made_up, monkeypatch) -> None:
+    all_lines, found = contest(made_up)
+    clean = Entrant("none", "gender", found[0].line, Estimate(0.01, 0.0, 0.03, 100), found[0].change)
+    monkeypatch.setattr(type(clean.line), "told", lambda self, target: {"chance": 0.0})
+    assert advice([clean, *found[1:]], all_lines, "gender", "demo").endswith("under the margin of 0.05.")
+
+
 def test_advice_says_what_a_margin_means_for_many_classes(made_up, monkeypatch) -> None:
     all_lines, found = contest(made_up)
     clean = Entrant("none", "gender", found[0].line, Estimate(0.01, 0.0, 0.03, 100), found[0].change)

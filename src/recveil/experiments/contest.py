@@ -22,6 +22,9 @@ LOSS = 20.0
 
 NONE = "none"
 
+MANY = 0.1
+"""Chance with so many classes that a small advantage is a multiple of it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Entrant:
@@ -140,9 +143,9 @@ def _needless(start: Entrant, where: str) -> str:
     """Of a table in which nothing is to be found; with many classes, what the margin allows."""
     said = f"{where}: no defense is called for. Undefended, the best attacker has an advantage of "
     said += f"{_span(start.advantage)}, under the margin of {MARGIN:g}."
-    chance = start.line.told(start.target).get("chance", 0.5)
-    times = 1 + MARGIN * (1 / chance - 1)
-    if times >= 1.5:
+    chance = start.line.told(start.target)["chance"]  # 0 where a number is guessed: no class is more often right
+    if 0 < chance < MANY:
+        times = 1 + MARGIN * (1 / chance - 1)
         said += f" But chance is {chance:.3f}: an attacker at that margin is right {times:.1f} times as often."
     return said
 

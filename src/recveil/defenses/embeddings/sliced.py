@@ -56,7 +56,7 @@ away from round to round."""
 
 USERS = 75
 """For so many users there is one round. With fewer rounds neighbors still tell the class, with more they come to be of
-another class more often than chance has it, whatever the number of dimensions (docs/sliced.md)."""
+another class more often than chance has it, for 32 dimensions as for 128; heavy tails want more (docs/sliced.md)."""
 
 FEWEST, MOST, MOST_OF_LARGE = 10, 150, 60
 """Rounds, where the number is not given."""
