@@ -122,5 +122,11 @@ def test_shifts_follow_any_straight_line_between_the_users_and_are_flat_outside(
 def test_one_or_two_users_make_a_map_too(n: int) -> None:
     z = torch.arange(n, dtype=torch.float64)[:, None]
     torch.testing.assert_close(apply_shifts(z, fit_shifts(z, z + 1)), torch.ones_like(z))
-    same = torch.zeros(5, 2, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_user_who_lies_on_a_knot_is_no_trouble(dtype: torch.dtype) -> None:
+    same = torch.zeros(5, 2, dtype=dtype)  # one knot is 0
     assert (fit_shifts(same, same) == 0).all()
+    outermost = torch.arange(5, dtype=dtype)[:, None]
+    assert (fit_shifts(outermost, outermost + 1) == 1).all()

@@ -96,7 +96,7 @@ def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
     shifts = (aligned - z).mT.gather(1, order)
     above = torch.searchsorted(values, places)
     low, high = (above - 1).clamp(min=0), above.clamp(max=len(z) - 1)
-    gap = (values.gather(1, high) - values.gather(1, low)).clamp(min=1e-300)
+    gap = (values.gather(1, high) - values.gather(1, low)).clamp(min=torch.finfo(z.dtype).tiny)
     share = ((places - values.gather(1, low)) / gap).clamp(0, 1)
     return torch.lerp(shifts.gather(1, low), shifts.gather(1, high), share)
 
