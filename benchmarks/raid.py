@@ -2,6 +2,7 @@
 
     RECVEIL_DATA=... python benchmarks/raid.py [--device cpu|cuda] [--part pot|growth|passes] [--data ml-1m]
     RECVEIL_DATA=... python benchmarks/raid.py --part eta --models ncf --targets gender   how strong to pull
+    RECVEIL_DATA=... python benchmarks/raid.py --part choice --models lightgcn            which pass to keep
     python benchmarks/raid.py --part gain --results studies/more_raid
 
 pot: 6,040 users, 512 atoms, d = 32, two classes. POT has no penalized barycenter, so its exact solver (`ot.emd2`, CPU)
@@ -10,9 +11,9 @@ objective (which it is told: it has no gap to stop by), or for --patience second
 Couplings are against `ot.bregman.sinkhorn_log`, on the same device. growth: the same at 6,040, 25,000 and 100,000
 users. passes: through the models' own `fit`, plain and defended in turn: the mean of four passes, in Phase II one of
 them with a new barycenter. eta: NDCG@10 of the validation items after `raid` with several eta, and after `sliced`,
-against the undefended model, for seeds that no table has. gain: from the cells of a study, what the pull changes in
-NDCG@10 against the same training and final map without it, and against `sliced` after training; paired by user, mean
-over the seeds first.
+against the undefended model, for seeds that no table has. choice: whether the pass to keep is better chosen by the
+table before or after the map at the end. gain: from the cells of a study, what the pull changes in NDCG@10 against the
+same training and final map without it, and against `sliced` after training; paired by user, mean over the seeds first.
 """
 
 import os
@@ -23,7 +24,9 @@ import argparse
 import resource
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -35,6 +38,8 @@ from recveil.data.split import leave_one_out
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.raid import Raid, RaidPaper
 from recveil.metrics.ranking import ndcg, rank, seen_items
+from recveil.models import loop
+from recveil.models.loop import all_users
 from recveil.models.settings import SETTINGS
 from recveil.ot.barycenter import Barycenter, barycenter
 from recveil.ot.cost import squared_distances, typical_distance
@@ -49,6 +54,8 @@ STEP = 0.5
 
 PASSES = 5
 """One of Phase I, not counted; then Phase II: one with a new barycenter and three without."""
+
+HALVES = 400
 
 ETAS, CHOICE_SEEDS = (0.0, 0.003, 0.01, 0.03), (100, 101, 102)
 
@@ -247,6 +254,62 @@ def strengths(device: str, data: str, names: list[str], targets: list[str]) -> N
             print(f"| {name} | {target} | {cells} |", flush=True)
 
 
+class Passes:
+    """Stands in for the judge of the training loop: notes, pass by pass, how each user's validation item is ranked.
+
+    By the table as it is (""), and as `sliced` would finish it for each target.
+    """
+
+    def __init__(self, secrets: dict[str, np.ndarray], seed: int) -> None:
+        self.secrets, self.seed = secrets, seed
+        self.seen: dict[str, list[np.ndarray]] = {"": [], **{name: [] for name in secrets}}
+
+    def __call__(self, judge: Any, network: Any, *_: Any) -> float:
+        table = torch.as_tensor(all_users(network))
+        tables = {"": table}
+        for name, codes in self.secrets.items():
+            moved = Sliced(device=_where(network))(table.numpy(), codes, rng=generator(self.seed, name))
+            tables[name] = torch.as_tensor(moved)
+        for name, x in tables.items():
+            rows = x.to(_where(network))
+            with torch.no_grad():
+                ranks = rank(lambda users, rows=rows: network.scores(rows[users]), judge.held, judge.seen)
+            self.seen[name].append(ndcg(ranks, 10))
+        return float(self.seen[""][-1].mean())
+
+
+def _where(network: Any) -> str:
+    return str(next(iter(network.parameters())).device)
+
+
+def choice(device: str, data: str, names: list[str], targets: list[str], seeds: list[int]) -> None:
+    """Which pass to keep: chosen by half of the users, in three ways, and the finished table judged by the others."""
+    split = leave_one_out(load(data))
+    secrets = {name: codes_of([split.train.attributes[name]]) for name in targets}
+    print(f"{data}, validation items, seeds {seeds}: NDCG@10 of the finished table for the half that did not choose,")
+    print(f"in per cent of what the pass gives that the finished table chose; mean of {HALVES} halves\n")
+    print("| model | target | seed | passes | chosen before it is finished | by both | the last |")
+    print("| --- " * 7 + "|")
+    for name, seed in product(names, seeds):
+        model, watch = model_for(data, name, {"patience": 1000}, device), Passes(secrets, seed)
+        with patch.object(loop._Judge, "__call__", lambda *given, watch=watch: watch(*given)):
+            fitted(model, split, [], seed=seed)
+        for target in targets:
+            before, after = (np.array(watch.seen[key])[len(watch.seen[""]) // 4 :] for key in ("", target))
+            found = np.mean([_kept(before, after, half) for half in range(HALVES)], axis=0)
+            cells = " | ".join(f"{100 * (value / found[0] - 1):+.2f}" for value in found[1:])
+            print(f"| {name} | {target} | {seed} | {len(watch.seen[''])} | {cells} |", flush=True)
+
+
+def _kept(before: np.ndarray, after: np.ndarray, half: int) -> list[float]:
+    """NDCG@10 of one half by the finished table of the pass that the other half chose by: after, before, both, last."""
+    order = generator(half, "half").permutation(after.shape[1])
+    choosing, judging = np.array_split(order, 2)
+    worth = after[:, judging].mean(1)
+    then, now = before[:, choosing].mean(1), after[:, choosing].mean(1)
+    return [worth[at] for at in (now.argmax(), then.argmax(), (then + now).argmax(), -1)]
+
+
 def gain(folder: str) -> None:
     """RAID against itself without the pull, and against `sliced`, for every model and target of a study."""
     from recveil.experiments.pool import lines, quality
@@ -280,7 +343,8 @@ def main() -> None:
     parser.add_argument("--part", nargs="+", default=["pot", "growth", "passes"])
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--models", nargs="+", default=["bprmf", "dmf", "ncf", "lightgcn"])
-    parser.add_argument("--targets", nargs="+", default=["gender", "age3"], help="for the part eta")
+    parser.add_argument("--targets", nargs="+", default=["gender", "age3"], help="for eta and choice")
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(CHOICE_SEEDS), help="for the part choice")
     parser.add_argument("--rounds", type=int, default=2, help="how often each pass is timed")
     parser.add_argument("--patience", type=float, default=120.0, help="CPU seconds that POT's descent may take")
     parser.add_argument("--results", default="studies/more_raid", help="folder of a study, for the part gain")
@@ -289,6 +353,8 @@ def main() -> None:
         gain(given.results)
     if "eta" in given.part:
         strengths(given.device, given.data, given.models, given.targets)
+    if "choice" in given.part:
+        choice(given.device, given.data, given.models, given.targets, given.seeds)
     if "pot" in given.part:
         against_pot(given.device, given.patience)
     if "growth" in given.part:

@@ -1,7 +1,7 @@
 """What each part of `sliced` does: attackers, utility, displacement and seconds on MovieLens, as Markdown.
 
     RECVEIL_DATA=... python benchmarks/sliced.py [--data ml-1m ml-100k] [--seeds 2] [--part tables|dealt|new|speed]
-    RECVEIL_DATA=... python benchmarks/sliced.py --part rounds          how many rounds
+    RECVEIL_DATA=... python benchmarks/sliced.py --part rounds [--models "puresvd, d = 48"] [--attackers knn xgboost]
 
 tables: the ablation; balanced accuracy of each attacker, the two-sided advantage of the headline with its interval, and
 the paired change of NDCG@10 of the test item. dealt: the same with classes dealt to the users at random, where there is
@@ -18,13 +18,14 @@ import argparse
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from unittest.mock import patch
 
 import numpy as np
 
 from recveil.audit import audit
 from recveil.catalog import ATTACKS, model_for, panel
-from recveil.core import Attribute, Dataset, Split
+from recveil.core import Attribute, AttributeAttack, Dataset, Split
 from recveil.data.sources import load
 from recveil.data.split import leave_one_out
 from recveil.defenses.embeddings import sliced
@@ -63,6 +64,18 @@ CHANGED = {
     "random axes only": {"CYCLE": (1,)},
 }
 """What of the module is another in these lines."""
+
+DRAWS = 4
+EACH, EACH_HEAVY = (150, 75, 40), (75, 40, 30)
+"""Users for each round in the part `rounds`; where tails are heavy."""
+
+ROUNDED = {
+    "bprmf, d = 32": ("bprmf", {"embedding_size": 32, "recency": 0.0}),
+    "lightgcn, d = 32": ("lightgcn", {"embedding_size": 32, "recency": 0.0}),
+    "bprmf, d = 128": ("bprmf", {"embedding_size": 128, "recency": 0.0, "epochs": 10}),
+    "puresvd, d = 48": ("puresvd", {"embedding_size": 48}),
+}
+"""The models of the part `rounds`."""
 
 SHORT = ("undefended", "moves in full", "sliced", "sliced, unit norm")
 DEALT = (
@@ -189,29 +202,32 @@ def _met(world: World, codes: np.ndarray, parts: list[np.ndarray], label: str) -
     return np.mean(found, axis=0)
 
 
-def rounds(draws: int = 4) -> None:
+def rounds(models: list[str], attackers: list[str]) -> None:
     """How the number of rounds was chosen: what is left, and what is turned upside down, for parts of the users."""
     dataset = load("lastfm-360k-15k")
     split, secret = leave_one_out(dataset), dataset.attributes["gender"]
-    attackers = {name: ATTACKS[name]("cpu") for name in ("knn", "svm-rbf", "mlp-2", "lda")}
-    names = " | ".join(attackers)
-    print(f"\n`python benchmarks/sliced.py --part rounds`, mean of {draws} draws of the users (standard error)\n")
-    print(f"| model | users | rounds | {names} | displacement |\n{'| --- ' * (len(attackers) + 4)}|")
-    for name, d in (("bprmf", 32), ("lightgcn", 32), ("bprmf", 128)):
-        options = {"embedding_size": d, "recency": 0.0} | ({"epochs": 10} if d > 32 else {})
+    judges = {name: ATTACKS[name]("cpu") for name in attackers}
+    print(f"\nMean of {DRAWS} draws of the users (standard error)\n")
+    print(f"| model | users | rounds | {' | '.join(judges)} | displacement |\n{'| --- ' * (len(judges) + 4)}|")
+    for label in models:
+        name, options = ROUNDED[label]
         x = model_for(dataset.name, name, options, "cpu").fit(split, rng=generator(7, "train")).user_vectors_
-        for n in (3000, 6000):
-            for count in (n // 150, n // 75, n // 40):
-                found = []
-                for seed in range(draws):
-                    some = np.sort(generator(seed, "some").choice(len(x), n, replace=False))
-                    mine = secret.take(some)
-                    out = Sliced(rounds=count, device="cpu")(x[some], mine.codes, rng=generator(seed, "cloak"))
-                    seen = audit(out, mine, attackers, rules=Folds(5, 1), seed=seed).attacks.values()
-                    found.append([*(a.balanced_accuracy.value for a in seen), displacement(x[some], out)])
-                mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / draws**0.5
-                cells = [f"{m:.3f} ({e:.3f})" for m, e in zip(mean[:-1], error[:-1], strict=True)]
-                print(f"| {name}, d = {d} | {n} | {count} | {' | '.join(cells)} | {mean[-1]:.3f} |", flush=True)
+        for n, each in product((3000, 6000), EACH_HEAVY if name == "puresvd" else EACH):
+            found = [_of_some(x, secret, n, n // each, seed, judges) for seed in range(DRAWS)]
+            mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / DRAWS**0.5
+            cells = " | ".join(f"{m:.3f} ({e:.3f})" for m, e in zip(mean[:-1], error[:-1], strict=True))
+            print(f"| {label} | {n} | {n // each} | {cells} | {mean[-1]:.3f} |", flush=True)
+
+
+def _of_some(
+    x: np.ndarray, secret: Attribute, n: int, count: int, seed: int, judges: dict[str, AttributeAttack]
+) -> list[float]:
+    """What each attacker sees of a part of the users after so many rounds, and how far they went."""
+    some = np.sort(generator(seed, "some").choice(len(x), n, replace=False))
+    mine = secret.take(some)
+    out = Sliced(rounds=count, device="cpu")(x[some], mine.codes, rng=generator(seed, "cloak"))
+    seen = audit(out, mine, judges, rules=Folds(5, 1), seed=seed).attacks.values()
+    return [*(a.balanced_accuracy.value for a in seen), displacement(x[some], out)]
 
 
 def speed(device: str) -> None:
@@ -231,6 +247,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--part", nargs="+", default=["tables", "dealt", "new", "speed"])
     parser.add_argument("--device", default="cpu", help="of the speed part")
+    parser.add_argument("--models", nargs="+", default=list(ROUNDED), choices=ROUNDED, help="of the rounds part")
+    parser.add_argument("--attackers", nargs="+", default=["knn", "svm-rbf", "mlp-2", "lda"], help="likewise")
     options = parser.parse_args()
     for name in options.data if {"tables", "dealt", "new"} & set(options.part) else []:
         for world in worlds(name):
@@ -241,7 +259,7 @@ def main() -> None:
             if "new" in options.part and world.items is not None:
                 newcomers(world)
     if "rounds" in options.part:
-        rounds()
+        rounds(options.models, options.attackers)
     if "speed" in options.part:
         speed(options.device)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from recveil.attacks.attribute.battery import ATTACKS
 from recveil.attacks.attribute.tasks import Attack
@@ -176,8 +177,17 @@ def test_attributes_in_turn_are_both_hidden() -> None:
     [(6040, 32, 80), (6040, 128, 80), (15000, 32, 150), (943, 32, 12), (6040, 8, 40), (100, 50, 10), (10**6, 64, 60)],
 )
 def test_rounds_follow_the_users_whatever_the_dimensions(n: int, d: int, rounds: int) -> None:
-    assert Sliced()._rounds(np.empty((n, d), dtype=np.float32)) == rounds
-    assert Sliced(rounds=7)._rounds(np.empty((n, d), dtype=np.float32)) == 7
+    x = torch.zeros(1).expand(n, d)
+    assert Sliced()._rounds(x) == rounds
+    assert Sliced(rounds=7)._rounds(x) == 7
+
+
+@pytest.mark.parametrize(("freedom", "rounds"), [(1000, 80), (3, 150)])
+def test_heavy_tails_get_more_rounds_whatever_their_unit_and_place(freedom: int, rounds: int) -> None:
+    x = torch.as_tensor(np.random.default_rng(0).standard_t(freedom, size=(6040, 32)))
+    assert Sliced()._rounds(x) == Sliced()._rounds(1e-3 * x + 7) == rounds
+    x[:, :4] = 1.0  # columns in which nobody varies have no say
+    assert Sliced()._rounds(x) == rounds
 
 
 def test_the_table_is_the_same_whether_the_map_is_kept_or_not() -> None:

@@ -79,6 +79,10 @@ def _cells(codes: IntArray) -> Cells:
     """
     known = (codes >= 0).any(1)
     out = np.full(len(codes), UNKNOWN, dtype=np.int64)
+    if codes.shape[1] == 1:  # counting is many times faster than sorting rows
+        present = np.bincount(codes[known, 0]) > 0
+        out[known] = (present.cumsum() - 1)[codes[known, 0]]
+        return Cells(out, np.flatnonzero(present)[:, None])
     keys, inverse = np.unique(codes[known], axis=0, return_inverse=True)
     out[known] = inverse.reshape(-1)
     return Cells(out, keys.astype(np.int64))

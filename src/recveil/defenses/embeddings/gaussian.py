@@ -70,7 +70,7 @@ class Gaussian(Keeps):
     def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The cloaked table and the map that made it."""
         check_table(x, codes, self.strength)
-        start = torch.tensor(x, dtype=torch.float64, device=devices.resolve(self.device))
+        start = torch.tensor(x, device=devices.resolve(self.device)).double()
         moved, stages = fit_stages(start, cells_of(codes, minimum=2 * x.shape[1]))
         fitted = FittedMap(stages, self.strength, 0.0, x.shape[1])
         return blend(start, moved, self.strength), fitted

@@ -54,9 +54,14 @@ FLAT = 1e-3
 """Directions with less than this share of the largest scale are not looked along: with few users, blown up, they run
 away from round to round."""
 
-USERS = 75
-"""For so many users there is one round. With fewer rounds neighbors still tell the class, with more they come to be of
-another class more often than chance has it, for 32 dimensions as for 128; heavy tails want more (docs/sliced.md)."""
+USERS, USERS_IN_TAILS = 75, 40
+"""For so many users there is one round, where tails are light, where they are heavy. With fewer rounds neighbors and
+trees still tell the class, with more, neighbors come to be of another class more often than chance has it, for 32
+dimensions as for 128 (docs/sliced.md)."""
+
+LIGHT, HEAVY = 4.0, 4.5
+"""Kurtosis of the columns (their median) up to which tails are light, from which on they are heavy. A normal
+distribution has 3, a logistic one 4.2."""
 
 FEWEST, MOST, MOST_OF_LARGE = 10, 150, 60
 """Rounds, where the number is not given."""
@@ -69,8 +74,8 @@ LARGE = 10_000
 class Sliced(Keeps):
     """Every class a sample of one distribution, as far as random axes can tell.
 
-    `rounds`: one for every 75 users, at most five for each dimension, from 10 to 150 (60 for very many users), unless
-    given. Without the draw (`drawn=False`) attackers fall below chance.
+    `rounds`: one for every 75 users (40 where the table has heavy tails), at most five for each dimension, from 10 to
+    150 (60 for very many users), unless given. Without the draw (`drawn=False`) attackers fall below chance.
     `strength` walks straight from nothing (0) to all of it (1). With `norm="unit"` all vectors are first given the same
     length: free where the score is a dot product without bias, whose ranking does not change, and wrong for every other
     model.
@@ -110,25 +115,38 @@ class Sliced(Keeps):
         check_table(x, codes, self.strength)
         where = devices.resolve(self.device)
         draws = torch_generator(rng, where)
-        start = torch.tensor(x, dtype=torch.float64, device=where)
+        start = torch.tensor(x, device=where).double()
         passes = [cells for cells in cells_of(codes, minimum=2 * x.shape[1]) if cells.n_classes > 1]
         if not passes:
             return blend(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
         norm = float(torch.linalg.vector_norm(start, dim=1).mean()) if self.norm == "unit" else 0.0
+        wanted = self._rounds(unit(start, norm))
         moved, stages = fit_stages(unit(start, norm), passes, _moments)
         for cells in passes:
-            moved, rounds = carry_rounds(moved, cells, -(-self._rounds(x) // len(passes)), draws, kept=kept)
+            moved, rounds = carry_rounds(moved, cells, -(-wanted // len(passes)), draws, kept=kept)
             stages.append((cells.keys, rounds))
         for cells in dict.fromkeys(passes if self.drawn else []):
             moved = _draw(moved, cells, draws)
         return blend(start, moved, self.strength), FittedMap(stages, self.strength, norm, x.shape[1])
 
-    def _rounds(self, x: FloatArray) -> int:
+    def _rounds(self, x: torch.Tensor) -> int:
         if self.rounds is not None:
             return self.rounds
         n, d = x.shape
-        most = MOST if n <= 2 * LARGE else MOST_OF_LARGE
-        return int(min(most, max(FEWEST, min(n // USERS, 5 * d))))
+        most, users = (MOST, _users_for_a_round(x)) if n <= 2 * LARGE else (MOST_OF_LARGE, USERS)
+        return min(most, max(FEWEST, min(int(n / users), 5 * d)))
+
+
+def _users_for_a_round(x: torch.Tensor) -> float:
+    """From `USERS` to `USERS_IN_TAILS`, by the kurtosis of the columns; no class is looked at."""
+    squared = (x - x.mean(0)).square()
+    variance = squared.mean(0)
+    columns = variance > 0
+    if not columns.any():
+        return USERS
+    kurtosis = float((squared.square().mean(0) / variance.square())[columns].median())
+    heavy = min(1.0, max(0.0, (kurtosis - LIGHT) / (HEAVY - LIGHT)))
+    return USERS + heavy * (USERS_IN_TAILS - USERS)
 
 
 def _moments(x: torch.Tensor, cells: Cells) -> Moments:

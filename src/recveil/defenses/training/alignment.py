@@ -15,16 +15,19 @@ import torch
 from sklearn.cluster import kmeans_plusplus
 
 from recveil.core import FloatArray, IntArray
-from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.defenses.embeddings.sliced import Sliced
+from recveil.defenses.embeddings.cells import cells_of
+from recveil.defenses.embeddings.gaussian import carry
+from recveil.defenses.embeddings.sliced import carry_rounds
 from recveil.ot.barycenter import Barycenter, barycenter, free_barycenter
 from recveil.ot.cost import squared_distances, typical_distance
 from recveil.ot.sinkhorn import sinkhorn
+from recveil.random import torch_generator
 
 __all__ = ["SEEDINGS", "Alignment", "Atoms", "ClassMaps", "Places", "far_apart", "stratified"]
 
 ROUNDS = 10
-"""Sliced rounds in training: enough to say in which direction to go; the map at the end has all of them."""
+"""Of `sliced` only rounds are made in training, so many: enough to say in which direction to go. The map at the end has
+all of it."""
 
 TOLERANCE = 1e-2
 """Gap of the barycenter, and mass at wrong atoms: the users move on before either matters more."""
@@ -86,7 +89,7 @@ class Atoms:
 
 @dataclass(eq=False)
 class ClassMaps:
-    """Ours: the continuous class maps of `gaussian` or `sliced`, which keep users apart that atoms would pile up.
+    """Ours: continuous class maps as in `gaussian` or `sliced`, which keep users apart that atoms would pile up.
 
     They are looked for when the aim is renewed. In between each user keeps the way it was given, less what its class
     has come closer since, in the mean: else the classes would walk past each other.
@@ -101,12 +104,16 @@ class ClassMaps:
     def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
         """Where the class maps carry the users."""
         if renew or self.way is None:
-            where = self.device or str(x.device)
-            method = Sliced(rounds=ROUNDS, drawn=False, device=where) if self.sliced else Gaussian(device=where)
-            moved = method(x.cpu().numpy(), self.codes.cpu().numpy(), rng=self.rng)
+            start = x.double() if self.device is None else x.double().to(self.device)
             self.sizes = torch.bincount(self.codes)[:, None]
-            self.way, self.lead = torch.as_tensor(moved).to(x) - x, self._lead(x)
+            self.way, self.lead = self._carried(start).to(x) - x, self._lead(x)
         return Places(x + self.way - (self._lead(x) - self.lead)[self.codes], x.new_zeros(len(x)))
+
+    def _carried(self, x: torch.Tensor) -> torch.Tensor:
+        (cells,) = cells_of(self.codes.cpu().numpy(), minimum=0)
+        if not self.sliced:
+            return carry(x, [cells])
+        return carry_rounds(x, cells, ROUNDS, torch_generator(self.rng, x.device), kept=False)[0]
 
     def _lead(self, x: torch.Tensor) -> torch.Tensor:
         """How far the mean of each class is from the mean of all."""

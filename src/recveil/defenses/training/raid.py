@@ -1,6 +1,6 @@
 """RAID: train the recommender so that the user vectors of all classes are one distribution (Feng et al., 2025).
 
-Phase I learns to recommend and nothing else. In Phase II every step (ours: one of eight, counted eight times) adds
+Phase I learns to recommend and nothing else. In Phase II every step (ours: one of sixteen, counted sixteen times) adds
 
     eta / s * sum_i W2^2(P_i, P*);   user p of class i (Lemma 2): gradient (2 eta / s) sum_q T_i(p, q) (y_p - atom_q)
 
@@ -39,7 +39,7 @@ from recveil.errors import DataError, UsageError
 __all__ = ["Raid", "RaidPaper"]
 
 ALONG = "displacement"
-SELDOM = 8
+SELDOM = 16
 """Of so many steps the pull acts in one, and counts as often: on a GPU a step costs what its many small kernels take to
 launch, whatever they do."""
 
@@ -68,7 +68,7 @@ class Raid:
     """
 
     strength: float = 1.0
-    eta: float = 0.003
+    eta: float = 0.001
     phase_one: float | None = None
     xi: int = 4
     alignment: str = "sliced"
