@@ -66,14 +66,14 @@ CHANGED = {
 """What of the module is another in these lines."""
 
 DRAWS = 4
-EACH, EACH_HEAVY = (150, 75, 40), (75, 40, 30)
-"""Users for each round in the part `rounds`; where tails are heavy."""
+LIGHT, HEAVY = (150, 75, 40), (75, 40, 30)
+"""Users for each round in the part `rounds`, by the tails of the table."""
 
 ROUNDED = {
-    "bprmf, d = 32": ("bprmf", {"embedding_size": 32, "recency": 0.0}),
-    "lightgcn, d = 32": ("lightgcn", {"embedding_size": 32, "recency": 0.0}),
-    "bprmf, d = 128": ("bprmf", {"embedding_size": 128, "recency": 0.0, "epochs": 10}),
-    "puresvd, d = 48": ("puresvd", {"embedding_size": 48}),
+    "bprmf, d = 32": ("bprmf", {"embedding_size": 32, "recency": 0.0}, LIGHT),
+    "lightgcn, d = 32": ("lightgcn", {"embedding_size": 32, "recency": 0.0}, LIGHT),
+    "bprmf, d = 128": ("bprmf", {"embedding_size": 128, "recency": 0.0, "epochs": 10}, LIGHT),
+    "puresvd, d = 48": ("puresvd", {"embedding_size": 48}, HEAVY),
 }
 """The models of the part `rounds`."""
 
@@ -210,9 +210,9 @@ def rounds(models: list[str], attackers: list[str]) -> None:
     print(f"\nMean of {DRAWS} draws of the users (standard error)\n")
     print(f"| model | users | rounds | {' | '.join(judges)} | displacement |\n{'| --- ' * (len(judges) + 4)}|")
     for label in models:
-        name, options = ROUNDED[label]
+        name, options, users = ROUNDED[label]
         x = model_for(dataset.name, name, options, "cpu").fit(split, rng=generator(7, "train")).user_vectors_
-        for n, each in product((3000, 6000), EACH_HEAVY if name == "puresvd" else EACH):
+        for n, each in product((3000, 6000), users):
             found = [_of_some(x, secret, n, n // each, seed, judges) for seed in range(DRAWS)]
             mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / DRAWS**0.5
             cells = " | ".join(f"{m:.3f} ({e:.3f})" for m, e in zip(mean[:-1], error[:-1], strict=True))

@@ -98,7 +98,7 @@ class FittedMap:
         """Where users go whose codes are known, in part or not at all (-1)."""
         if x.ndim != 2 or x.shape[1] != self.d:
             raise DataError(f"The map is for vectors of {self.d} dimensions; got a table of shape {x.shape}.")
-        start = torch.tensor(x, dtype=torch.float64, device=device)
+        start = torch.tensor(x, device=device).double()
         moved = unit(start, self.norm)
         for keys, stage in self.stages:
             moved = _on(stage, device)(moved, torch.as_tensor(find(codes, keys), device=device))

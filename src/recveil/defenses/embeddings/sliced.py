@@ -120,8 +120,9 @@ class Sliced(Keeps):
         if not passes:
             return blend(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
         norm = float(torch.linalg.vector_norm(start, dim=1).mean()) if self.norm == "unit" else 0.0
-        wanted = self._rounds(unit(start, norm))
-        moved, stages = fit_stages(unit(start, norm), passes, _moments)
+        begin = unit(start, norm)
+        wanted = self._rounds(begin)
+        moved, stages = fit_stages(begin, passes, _moments)
         for cells in passes:
             moved, rounds = carry_rounds(moved, cells, -(-wanted // len(passes)), draws, kept=kept)
             stages.append((cells.keys, rounds))
