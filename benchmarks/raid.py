@@ -2,7 +2,7 @@
 
     RECVEIL_DATA=... python benchmarks/raid.py [--device cpu|cuda] [--part pot|growth|passes] [--data ml-1m]
     RECVEIL_DATA=... python benchmarks/raid.py --part eta --models ncf --targets gender   how strong to pull
-    RECVEIL_DATA=... python benchmarks/raid.py --part choice --models lightgcn            which pass to keep
+    RECVEIL_DATA=... python benchmarks/raid.py --part choice --models lightgcn            when to keep Phase II
     python benchmarks/raid.py --part gain --results studies/more_raid
 
 pot: 6,040 users, 512 atoms, d = 32, two classes. POT has no penalized barycenter, so its exact solver (`ot.emd2`, CPU)
@@ -11,9 +11,10 @@ objective (which it is told: it has no gap to stop by), or for --patience second
 Couplings are against `ot.bregman.sinkhorn_log`, on the same device. growth: the same at 6,040, 25,000 and 100,000
 users. passes: through the models' own `fit`, plain and defended in turn: the mean of four passes, in Phase II one of
 them with a new barycenter. eta: NDCG@10 of the validation items after `raid` with several eta, and after `sliced`,
-against the undefended model, for seeds that no table has. choice: whether the pass to keep is better chosen by the
-table before or after the map at the end. gain: from the cells of a study, what the pull changes in NDCG@10 against the
-same training and final map without it, and against `sliced` after training; paired by user, mean over the seeds first.
+against the undefended model, for seeds that no table has. choice: by how clear a lead, on validation items, a pass of
+Phase II should be kept in place of the model it started from. gain: from the cells of a study, what the pull changes in
+NDCG@10 against the same training and final map without it, and against `sliced` after training; paired by user, mean
+over the seeds first, those seeds that both have.
 """
 
 import os
@@ -39,7 +40,6 @@ from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.raid import Raid, RaidPaper
 from recveil.metrics.ranking import ndcg, rank, seen_items
 from recveil.models import loop
-from recveil.models.loop import all_users
 from recveil.models.settings import SETTINGS
 from recveil.ot.barycenter import Barycenter, barycenter
 from recveil.ot.cost import squared_distances, typical_distance
@@ -56,6 +56,8 @@ PASSES = 5
 """One of Phase I, not counted; then Phase II: one with a new barycenter and three without."""
 
 HALVES = 400
+
+LEADS, PULLS = (0.0, 1.0, 2.0), (0.001, 0.03)
 
 ETAS, CHOICE_SEEDS = (0.0, 0.003, 0.01, 0.03), (100, 101, 102)
 
@@ -254,60 +256,45 @@ def strengths(device: str, data: str, names: list[str], targets: list[str]) -> N
             print(f"| {name} | {target} | {cells} |", flush=True)
 
 
-class Passes:
-    """Stands in for the judge of the training loop: notes, pass by pass, how each user's validation item is ranked.
-
-    By the table as it is (""), and as `sliced` would finish it for each target.
-    """
-
-    def __init__(self, secrets: dict[str, np.ndarray], seed: int) -> None:
-        self.secrets, self.seed = secrets, seed
-        self.seen: dict[str, list[np.ndarray]] = {"": [], **{name: [] for name in secrets}}
-
-    def __call__(self, judge: Any, network: Any, *_: Any) -> float:
-        table = torch.as_tensor(all_users(network))
-        tables = {"": table}
-        for name, codes in self.secrets.items():
-            moved = Sliced(device=_where(network))(table.numpy(), codes, rng=generator(self.seed, name))
-            tables[name] = torch.as_tensor(moved)
-        for name, x in tables.items():
-            rows = x.to(_where(network))
-            with torch.no_grad():
-                ranks = rank(lambda users, rows=rows: network.scores(rows[users]), judge.held, judge.seen)
-            self.seen[name].append(ndcg(ranks, 10))
-        return float(self.seen[""][-1].mean())
-
-
-def _where(network: Any) -> str:
-    return str(next(iter(network.parameters())).device)
-
-
 def choice(device: str, data: str, names: list[str], targets: list[str], seeds: list[int]) -> None:
-    """Which pass to keep: chosen by half of the users, in three ways, and the finished table judged by the others."""
+    """When to keep a pass of Phase II: chosen by half of the users, judged by the others."""
     split = leave_one_out(load(data))
-    secrets = {name: codes_of([split.train.attributes[name]]) for name in targets}
-    print(f"{data}, validation items, seeds {seeds}: NDCG@10 of the finished table for the half that did not choose,")
-    print(f"in per cent of what the pass gives that the finished table chose; mean of {HALVES} halves\n")
-    print("| model | target | seed | passes | chosen before it is finished | by both | the last |")
-    print("| --- " * 7 + "|")
-    for name, seed in product(names, seeds):
-        model, watch = model_for(data, name, {"patience": 1000}, device), Passes(secrets, seed)
-        with patch.object(loop._Judge, "__call__", lambda *given, watch=watch: watch(*given)):
-            fitted(model, split, [], seed=seed)
-        for target in targets:
-            before, after = (np.array(watch.seen[key])[len(watch.seen[""]) // 4 :] for key in ("", target))
-            found = np.mean([_kept(before, after, half) for half in range(HALVES)], axis=0)
-            cells = " | ".join(f"{100 * (value / found[0] - 1):+.2f}" for value in found[1:])
-            print(f"| {name} | {target} | {seed} | {len(watch.seen[''])} | {cells} |", flush=True)
+    print(f"{data}, validation items, seeds {seeds}: gain of Phase II over the model it started from, both finished,")
+    print(f"in per cent of NDCG@10 for the half that did not choose; mean of {HALVES} halves; how often it was kept\n")
+    print(f"| model | target | eta | {' | '.join(f'lead of {c:g} errors' for c in LEADS)} | always the best |")
+    print("| --- " * (4 + len(LEADS)) + "|")
+    for name, target, eta in product(names, targets, PULLS):
+        secret = [split.train.attributes[target]]
+        seen = [_phase_two(model_for(data, name, {}, device), split, secret, eta, seed) for seed in seeds]
+        rows = [[_kept(*one, lead, half) for lead in (*LEADS, -np.inf) for one in seen] for half in range(HALVES)]
+        found = np.mean(rows, axis=0).reshape(1 + len(LEADS), len(seen), 2).mean(1)
+        cells = " | ".join(f"{100 * gain:+.2f} ({share:.0%})" for gain, share in found)
+        print(f"| {name} | {target} | {eta:g} | {cells} |", flush=True)
 
 
-def _kept(before: np.ndarray, after: np.ndarray, half: int) -> list[float]:
-    """NDCG@10 of one half by the finished table of the pass that the other half chose by: after, before, both, last."""
-    order = generator(half, "half").permutation(after.shape[1])
-    choosing, judging = np.array_split(order, 2)
-    worth = after[:, judging].mean(1)
-    then, now = before[:, choosing].mean(1), after[:, choosing].mean(1)
-    return [worth[at] for at in (now.argmax(), then.argmax(), (then + now).argmax(), -1)]
+def _phase_two(model: Any, split: Split, secret: list[Any], eta: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """NDCG@10 of each user's validation item before Phase II, and after each of its passes, all finished."""
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def never(found: np.ndarray, rival: np.ndarray) -> bool:
+        seen.append((found, rival))
+        return False
+
+    with patch.object(loop, "_clearly_better", never):
+        fitted(model, split, secret, training=Raid(eta=eta), seed=seed)
+    if not seen:  # training kept its last pass, so there was no Phase II
+        return np.ones(len(split.valid)), np.zeros((1, len(split.valid)))
+    return seen[0][1], np.array([found for found, _ in seen])
+
+
+def _kept(rival: np.ndarray, found: np.ndarray, lead: float, half: int) -> tuple[float, bool]:
+    """What one half gains where the other keeps its best pass by such a lead, in standard errors; whether it does."""
+    choosing, judging = np.array_split(generator(half, "half").permutation(len(rival)), 2)
+    best = found[found[:, choosing].mean(1).argmax()]
+    ahead = (best - rival)[choosing]
+    if ahead.mean() <= lead * ahead.std() / len(ahead) ** 0.5:
+        return 0.0, False
+    return float((best - rival)[judging].mean() / rival[judging].mean()), True
 
 
 def gain(folder: str) -> None:
@@ -325,15 +312,23 @@ def gain(folder: str) -> None:
         ours, plain, after = (found[model, target, name] for name in ("raid", "raid, eta 0", "sliced"))
         if not (ours.results and plain.results and after.results):
             continue
-        ndcg = [quality(r["details"]["ranks"] for r in one.results) for one in (ours, plain, after)]
         cells = []
-        for other in ndcg[1:]:
-            change, scale = difference(ndcg[0], other), 100 / other.mean()
+        for other in (plain, after):
+            mine, theirs = (quality(ranks) for ranks in _common(ours, other))
+            change, scale = difference(mine, theirs), 100 / theirs.mean()
             cells.append(f"{scale * change.value:+.1f} [{scale * change.low:+.1f}, {scale * change.high:+.1f}]")
         for one in (ours, plain, after):
             a = one.headline(target)
             cells.append(f"{a.value:.3f} [{a.low:.3f}, {a.high:.3f}]")
-        print(f"| {model} | {target} | {' | '.join(cells)} | {len(ours.results)} |")
+        seeds = ", ".join(str(len(one.results)) for one in (ours, plain, after))
+        print(f"| {model} | {target} | {' | '.join(cells)} | {seeds} |")
+
+
+def _common(*lines: Any) -> list[list[str]]:
+    """The rankings of each line, for the seeds that all of them have."""
+    by_seed = [{r["cell"]["at"]["seed"]: r["details"]["ranks"] for r in one.results} for one in lines]
+    seeds = sorted(set.intersection(*(set(one) for one in by_seed)))
+    return [[one[seed] for seed in seeds] for one in by_seed]
 
 
 def main() -> None:

@@ -209,7 +209,8 @@ class Penalty(Protocol):
     """A defense that acts in training: a loss on the user vectors, refreshed before each pass.
 
     It may also say: `wants_items` (give me the item vectors), `every` (ask me in one step of so many), `settled` (what
-    I finish is defended, whatever pass is kept from now on).
+    I finish is defended, whatever pass is kept from now on), `late` (train without me first, then tell me by `begin`
+    that I have so many passes).
     """
 
     def epoch(self, user_vectors: torch.Tensor) -> None:

@@ -20,6 +20,7 @@ from recveil.core import (
     Split,
     TrainingDefense,
 )
+from recveil.device import repeatable
 from recveil.errors import DataError, UsageError, unknown_name
 from recveil.metrics.ranking import Ranks, known_as_misses, rank, seen_items
 from recveil.models.objective import bpr_of_users
@@ -63,12 +64,14 @@ def fitted(
 
     That is the split with the training part as the defense left it.
     """
-    draws, penalty = generator(seed, "defense"), None
+    penalty = None
     if data is not None:
-        split = replace(split, train=data(split.train, [t.name for t in targets], rng=draws))
+        split = replace(split, train=data(split.train, [t.name for t in targets], rng=generator(seed, "defense")))
     if training is not None:
-        penalty = training(targets, epochs=getattr(model, "epochs", 1), rng=draws)
-    model.fit(split, penalty=penalty, rng=generator(seed, "train"))
+        # The draws that a map after training would have: a map at the end of training is then the very same.
+        penalty = training(targets, epochs=getattr(model, "epochs", 1), rng=generator(seed, "cloak"))
+    with repeatable():
+        model.fit(split, penalty=penalty, rng=generator(seed, "train"))
     return split
 
 
@@ -90,7 +93,8 @@ def protect(
         return release(model, split, k)
     if not model.user_vectors_.shape[1]:
         raise UsageError("This model has no user vectors, so an embedding defense has nothing to act on.")
-    x = defense(model.user_vectors_, codes_of(targets), rng=rng, utility=utility)
+    with repeatable():
+        x = defense(model.user_vectors_, codes_of(targets), rng=rng, utility=utility)
 
     def score(users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         return model.score(users, x[users] if user_vectors is None else user_vectors)

@@ -18,8 +18,11 @@ QUICK = {"embedding_size": 8, "epochs": 6, "learning_rate": 0.05}
 class Toy(torch.nn.Module):
     """One number per user; the loss and the ranking are whatever the test says."""
 
-    def __init__(self, losses: list[float] | None = None, good_pass: int | None = None) -> None:
+    def __init__(
+        self, losses: list[float] | None = None, good_pass: int | None = None, good_users: int | None = None
+    ) -> None:
         super().__init__()
+        self.good_users = good_users
         self.n_users = 96
         self.x = torch.nn.Parameter(torch.zeros(96, 1))
         self.losses, self.good_pass, self.passes = losses, good_pass, 0
@@ -39,11 +42,12 @@ class Toy(torch.nn.Module):
         return self.x
 
     def scores(self, rows: torch.Tensor) -> torch.Tensor:
-        """Perfect in one pass, without an opinion in the others."""
+        """Perfect in one pass (for some users, where it is said for how many), without an opinion in the others."""
         board = checkerboard()
         scores = torch.zeros(len(rows), board.train.n_items)
         if self.passes == self.good_pass:
-            scores[torch.as_tensor(board.valid.user), torch.as_tensor(board.valid.item)] = 1.0
+            user, item = (torch.as_tensor(a)[: self.good_users] for a in (board.valid.user, board.valid.item))
+            scores[user, item] = 1.0
         return scores
 
 
@@ -297,6 +301,46 @@ def test_where_the_penalty_is_settled_the_best_pass_is_kept_from_then_on() -> No
     )
     assert (late.best, len(late.loss), len(late.valid)) == (3, 6, 4)  # two passes unjudged, two without gain
     assert (early.best, len(early.loss)) == (2, 5)  # the pass that ranks best came before the defense
+
+
+class Late(Watcher):
+    """A penalty that waits until the model has been trained."""
+
+    late = settled = True
+
+    def begin(self, passes: int) -> None:
+        self.calls.append(f"begin {passes}")
+
+
+# Three passes without gain after the first end Phase I; Phase II goes on from there, in place of the second pass.
+@pytest.mark.parametrize(("good_users", "best"), [(3, 0), (5, 2), (None, 2)])
+def test_a_late_penalty_begins_at_the_best_pass_and_is_kept_where_it_is_clearly_better(
+    good_users: int | None, best: int
+) -> None:
+    watcher, toy = Late(), Toy(good_pass=6, good_users=good_users)
+    kept: list[float] = []
+    toy.register_load_state_dict_post_hook(lambda *_: kept.append(float(toy.x[0].detach())))
+    history = train(toy, checkerboard(), Schedule(9, 0.1, patience=3), penalty=watcher, generator=seeded())
+    plain = Toy(good_pass=6)
+    train(plain, checkerboard(), Schedule(9, 0.1, patience=3), generator=seeded())
+    assert watcher.calls[:5] == ["begin 8", "finish", "epoch", "step", "finish"]
+    assert history.best == best
+    assert kept[0] == float(plain.x[0].detach())
+    assert (kept[1] == kept[0]) == (best == 0)
+
+
+def test_a_late_penalty_that_breaks_leaves_the_model_it_started_from() -> None:
+    toy = Toy(losses=[1.0] * 4 + [np.nan])
+    with pytest.warns(RuntimeWarning, match="The model is the one after pass 1"):
+        history = train(toy, checkerboard(), Schedule(9, 0.1, patience=3), penalty=Late(), generator=seeded())
+    assert history.stopped is not None
+    assert bool(torch.isfinite(toy.x).all())
+
+
+def test_without_validation_items_a_late_penalty_does_not_wait() -> None:
+    watcher = Late()
+    train(Toy(), None, Schedule(3, 0.1), penalty=watcher, generator=seeded())
+    assert watcher.calls == ["epoch", "step"] * 3
 
 
 def test_progress_is_reported() -> None:

@@ -106,7 +106,8 @@ class LightGCN:
 class Matrix:
     """A fixed sparse matrix on the device, ready to be multiplied from both sides.
 
-    CUDA has a fast product for it; on the CPU summing bags of rows is several times faster than torch's own product.
+    CUDA has a fast product for it, whose sums may come out in another order each time. Where that must not be (see
+    `repeatable`), and on the CPU, where torch's own product is several times slower, bags of rows are summed.
     """
 
     def __init__(self, values: sparse.csr_array, device: torch.device) -> None:
@@ -116,18 +117,15 @@ class Matrix:
     def times(self, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
         """The matrix (or, turned, its transpose) times x."""
         side = self.sides[int(turned)]
-        if isinstance(side, torch.Tensor):
+        if x.is_cuda and not torch.are_deterministic_algorithms_enabled():
             return side @ x
-        index, start, weight = side
+        start, index, weight = side.crow_indices()[:-1], side.col_indices(), side.values()
         return functional.embedding_bag(index, x, start, mode="sum", per_sample_weights=weight)
 
 
-def _side(values: sparse.csr_array, device: torch.device) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    start = torch.as_tensor(values.indptr.astype(np.int64), device=device)
-    index = torch.as_tensor(values.indices.astype(np.int64), device=device)
+def _side(values: sparse.csr_array, device: torch.device) -> torch.Tensor:
+    start, index = (torch.as_tensor(a.astype(np.int32), device=device) for a in (values.indptr, values.indices))
     weight = torch.as_tensor(values.data.astype(np.float32), device=device)
-    if device.type == "cpu":
-        return index, start[:-1], weight
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch calls this layout a beta on every first use
         return torch.sparse_csr_tensor(start, index, weight, size=values.shape, check_invariants=True)

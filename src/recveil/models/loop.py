@@ -31,6 +31,9 @@ __all__ = ["History", "Network", "Schedule", "all_users", "train"]
 FEW = 32
 """A penalty sees at least so many users in a step, and beyond that a quarter of what the step learns from."""
 
+CLEAR = 2.0
+"""Standard errors by which a defended pass must lead to be kept in place of the model that was trained without it."""
+
 _State = Mapping[str, torch.Tensor]
 
 
@@ -120,43 +123,77 @@ def train(
 
     Without validation items all passes run and the last one remains. With a penalty too: choosing by ranking alone
     would pick a pass from before the defense took hold. But from the pass on where the penalty is `settled`, what it
-    finishes is defended whatever pass is kept: then the pass is kept whose finished table ranks best. Schedules of 200
-    passes or more are judged a hundred times or so, not after every pass: there the passes are short and the judging is
-    not.
+    finishes is defended whatever pass is kept: then the pass is kept whose finished table ranks best.
+
+    A penalty that is `late` waits until the model has been trained without it. The passes after the best one are then
+    made once more, with it, and one of them is kept only if its finished table ranks clearly better than that of the
+    model it started from.
+
+    Schedules of 200 passes or more are judged a hundred times or so, not after every pass: there the passes are short
+    and the judging is not.
     """
     judge = _Judge(split) if split is not None and len(split.valid) else None
-    optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
-    history = History()
-    best: _State | None = None
-    good: _State | None = None
-    # Users to show to a penalty are drawn apart: the model learns from the same batches with a penalty or without.
-    shown = torch_generator(draws_of(generator.initial_seed(), "penalty"), generator.device)
-    passes = schedule.epochs if schedule.passes is None else schedule.passes
-    between = max(1, schedule.epochs // 100)
-    for epoch in track(range(passes), label, passes):
-        _set_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
-        network.train(True)
-        batches = network.epoch(generator)
-        blocks = _blocks(network, penalty, batches, schedule.penalty_users, shown)
-        losses = _one_pass(network, optimizer, batches, penalty, blocks)
-        network.train(False)
-        history.stopped = _fault(network, losses, epoch, schedule.learning_rate)
-        if history.stopped:
-            break
-        history.loss.append(float(losses.sum(1).mean()))
-        good = _state(network)
-        if judge is None or not getattr(penalty, "settled", penalty is None):
-            history.best = epoch
-            continue
-        if (epoch + 1) % between and epoch + 1 < passes:
-            continue
-        history.valid.append(judge(network, penalty))
-        if best is None or history.valid[-1] > max(history.valid[:-1]):
-            history.best, best = epoch, good
-        elif epoch - history.best >= schedule.patience:
-            break
-    _restore(network, history, best, good)
-    return history
+    run = _Run(network, judge, schedule, generator, History())
+    last = schedule.epochs if schedule.passes is None else schedule.passes
+    if judge is None or not getattr(penalty, "late", False):
+        run(range(last), penalty, label)
+        return run.history
+    run(range(last), None, label)
+    if not run.history.stopped:
+        more = range(run.history.best + 1, last)
+        penalty.begin(len(more))  # type: ignore[union-attr]
+        run(more, penalty, f"{label} on, defended", rival=judge(network, penalty))
+    return run.history
+
+
+@dataclass
+class _Run:
+    """Passes of one training, and what came of them."""
+
+    network: Network
+    judge: _Judge | None
+    schedule: Schedule
+    generator: torch.Generator
+    history: History
+
+    def __post_init__(self) -> None:
+        # Users to show to a penalty are drawn apart: the model learns from the same batches with a penalty or without.
+        self.shown = torch_generator(draws_of(self.generator.initial_seed(), "penalty"), self.generator.device)
+        self.between = max(1, self.schedule.epochs // 100)
+
+    def __call__(self, which: range, penalty: Penalty | None, label: str, *, rival: FloatArray | None = None) -> None:
+        """Make these passes, and go back to the best one that was judged.
+
+        `rival` is how the network as it stands ranks the validation item of each user: what has to be beaten.
+        """
+        network, schedule, history = self.network, self.schedule, self.history
+        optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
+        good = best = None if rival is None else _state(network)
+        most = -math.inf
+        for epoch in track(which, label, len(which)):
+            _set_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
+            network.train(True)
+            batches = network.epoch(self.generator)
+            blocks = _blocks(network, penalty, batches, schedule.penalty_users, self.shown)
+            losses = _one_pass(network, optimizer, batches, penalty, blocks)
+            network.train(False)
+            history.stopped = _fault(network, losses, epoch, schedule.learning_rate)
+            if history.stopped:
+                break
+            history.loss.append(float(losses.sum(1).mean()))
+            good = _state(network)
+            if self.judge is None or not getattr(penalty, "settled", penalty is None):
+                history.best = epoch
+                continue
+            if (epoch + 1) % self.between and epoch + 1 < which.stop:
+                continue
+            found = self.judge(network, penalty)
+            history.valid.append(float(found.mean()))
+            if history.valid[-1] > most and (rival is None or _clearly_better(found, rival)):
+                most, history.best, best = history.valid[-1], epoch, good
+            elif epoch - history.best >= schedule.patience:
+                break
+        _restore(network, history, best, good)
 
 
 def all_users(network: Network, penalty: Penalty | None = None) -> FloatArray:
@@ -238,7 +275,7 @@ def _restore(network: Network, history: History, best: _State | None, good: _Sta
         if best is None:
             best, history.best = good, len(history.loss) - 1
         history.stopped += f" The model is the one after pass {history.best + 1}."
-        warnings.warn(history.stopped, RuntimeWarning, stacklevel=4)  # whoever called fit
+        warnings.warn(history.stopped, RuntimeWarning, stacklevel=5)  # whoever called fit
     if best is not None:
         network.load_state_dict(best)
 
@@ -268,7 +305,8 @@ class _Judge:
         self.held: Dataset = split.valid
         self.seen = ranking.seen_items(split.train)
 
-    def __call__(self, network: Network, penalty: Penalty | None) -> float:
+    def __call__(self, network: Network, penalty: Penalty | None) -> FloatArray:
+        """Of each user who has such an item."""
         table = _finished(network, penalty)
         with torch.no_grad():
             ranks = ranking.rank(
@@ -277,4 +315,10 @@ class _Judge:
                 self.seen,
                 block=2**26 if table.is_cuda else None,
             )
-        return float(ranking.ndcg(ranks, 10).mean())
+        return ranking.ndcg(ranks, 10)
+
+
+def _clearly_better(found: FloatArray, rival: FloatArray) -> bool:
+    """Whether the mean lead over the rival is more than `CLEAR` of its standard errors, user by user."""
+    lead = found - rival
+    return float(lead.mean()) > CLEAR * float(lead.std()) / math.sqrt(len(lead))

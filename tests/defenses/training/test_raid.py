@@ -10,6 +10,7 @@ import torch
 
 from recveil.attacks.attribute.battery import ATTACKS
 from recveil.audit import audit
+from recveil.catalog import MODELS
 from recveil.core import UNKNOWN, Attribute, Penalty
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
@@ -17,8 +18,10 @@ from recveil.defenses.training.alignment import Atoms
 from recveil.defenses.training.raid import Raid, RaidPaper
 from recveil.errors import DataError, UsageError
 from recveil.games import Folds
+from recveil.models import loop
 from recveil.models.bprmf import BPRMF
 from recveil.ot.cost import typical_distance
+from recveil.protect import fitted, protect
 from recveil.random import generator
 from recveil.testing.worlds import checkerboard, planted_leak
 
@@ -70,7 +73,7 @@ def test_the_gradient_is_that_of_lemma_2() -> None:
     value.backward()  # type: ignore[no-untyped-call]
     codes = torch.as_tensor(secret.codes)
     # The same draws, and couplings in full.
-    alignment = Atoms(codes, np.random.default_rng(0).spawn(2)[1], 30, method.tau, method.epsilon, False)
+    alignment = Atoms(codes, np.random.default_rng(0).spawn(1)[0], 30, method.tau, method.epsilon, False)
     places = alignment(x, renew=True)
     assert alignment.center is not None
     assert alignment.potentials is not None
@@ -124,6 +127,23 @@ def test_any_pass_of_phase_two_may_be_kept_where_a_whole_map_follows(method: Rai
         penalty.epoch(x)
         seen.append(penalty.settled)  # type: ignore[attr-defined]
     assert seen == wanted
+    assert penalty.late == any(wanted)  # type: ignore[attr-defined]
+
+
+def test_a_share_of_the_passes_that_was_asked_for_is_kept_to() -> None:
+    _, secret = world()
+    assert not made(Raid(phase_one=0.5, device="cpu"), secret).late  # type: ignore[attr-defined]
+
+
+def test_attributes_one_after_the_other_share_the_passes_that_are_left() -> None:
+    x, secret = world()
+    penalty = made(Raid(alignment="gaussian", several="sequential", device="cpu"), secret, secret, epochs=100)
+    penalty.begin(4)  # type: ignore[attr-defined]
+    turns = []
+    for _ in range(4):
+        penalty.epoch(x)
+        turns.append(penalty.targets.index(penalty.active[0]))  # type: ignore[attr-defined]
+    assert turns == [0, 0, 1, 1]
 
 
 def test_a_barycenter_at_the_first_pass_of_phase_two_and_every_xi_passes_after(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,12 +210,21 @@ def test_strength_scales_the_pull() -> None:
     assert losses[0] > 0
 
 
-def test_without_a_pull_the_final_map_is_what_sliced_does_after_training() -> None:
-    x, secret = world()
-    penalty = made(Raid(eta=0.0, device="cpu"), secret)
-    penalty.epoch(x)
-    wanted = Sliced(device="cpu")(x.numpy(), secret.codes, rng=np.random.default_rng(0).spawn(2)[0])
-    np.testing.assert_array_equal(penalty.finish(x).numpy(), wanted)
+@pytest.mark.parametrize("name", ["bprmf", "dmf", "ncf", "lightgcn"])
+def test_where_phase_two_is_no_better_it_is_the_undefended_model_cloaked_with_sliced(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CLEAR", 1e9)
+    split = checkerboard()
+    targets = [split.train.attributes["group"]]
+    options = {"epochs": 30, "embedding_size": 8, "learning_rate": 0.05, "patience": 2, "device": "cpu"}
+    plain, ours = (MODELS[name](**options) for _ in range(2))
+    fitted(plain, split, targets, seed=3)
+    fitted(ours, split, targets, training=Raid(device="cpu"), seed=3)
+    assert len(ours.history_.loss) > len(plain.history_.loss)  # there was a Phase II
+    wanted = protect(plain, split, Sliced(device="cpu"), targets, k=5, rng=generator(3, "cloak"))
+    np.testing.assert_array_equal(ours.user_vectors_, wanted.user_vectors)
+    np.testing.assert_array_equal(ours.item_vectors_, plain.item_vectors_)
 
 
 def test_the_literal_one_takes_the_leak_from_lines() -> None:

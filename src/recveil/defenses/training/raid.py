@@ -16,7 +16,10 @@ means the same whatever the number of users in a step and of steps in a pass.
 Departs, in `Raid`: fixed atoms pile the users up, cost much of the ranking and leave trees most of the leak, and a pull
 towards where a user *was* supposed to go holds the user back from learning. So the places come from continuous class
 maps, the pull is along the displacement (`pull="displacement"`: the place moves along with the user), and one full map
-at the end takes what training left. `RaidPaper` is the literal one.
+at the end takes what training left. With that map Phase I is all of training, unless a share of it is asked for: Phase
+II goes on from the pass that was kept, and what it makes is released only where, mapped, it ranks the validation items
+clearly better than what it started from. So it costs no more than `sliced` after training, as far as these items can
+tell. `RaidPaper` is the literal one.
 """
 
 from __future__ import annotations
@@ -57,12 +60,13 @@ class Raid:
     """User vectors of all classes drawn together while the model learns, and one map at the end.
 
     `strength` scales the pull and the final map; 0 is nothing at all. `phase_one` is the share of the passes without a
-    defense (a quarter, unless set). `class_weighting="equal"` counts every class the same, as the paper does, so users
-    of a small class are pulled harder; `"size"` counts every user the same. `several="sequential"` protects one
-    attribute after the other, each in its part of Phase II; `"sum"` all at once. `atoms`, `tau`, `epsilon`, `seeding`
-    and `free_support` belong to `alignment="atoms"`; `tau` and `epsilon` are shares of the median squared distance, and
-    atoms are drawn from each class by its share (`seeding="stratified"`) or far from each other (`"k-means++"`).
-    `device` is where maps are computed; where the vectors are, unless set.
+    defense. Unless set, it ends when the model has been trained; in a loop of one's own, without validation items or
+    without a whole map at the end, after a quarter. `class_weighting="equal"` counts every class the same, as the paper
+    does, so users of a small class are pulled harder; `"size"` counts every user the same. `several="sequential"`
+    protects one attribute after the other, each in its part of Phase II; `"sum"` all at once. `atoms`, `tau`,
+    `epsilon`, `seeding` and `free_support` belong to `alignment="atoms"`; `tau` and `epsilon` are shares of the median
+    squared distance, and atoms are drawn from each class by its share (`seeding="stratified"`) or far from each other
+    (`"k-means++"`). `device` is where maps are computed; where the vectors are, unless set.
 
     Users whose attribute is unknown take no penalty; the final map carries them without a label.
     """
@@ -142,7 +146,7 @@ class _Training:
         self.every = SELDOM if options.pull == ALONG else 1  # the paper's: in every step
         share = 0.25 if options.phase_one is None else options.phase_one
         self.first = round(share * epochs)
-        self.last_draws, *draws = rng.spawn(1 + len(targets))
+        self.last_draws, draws = rng, rng.spawn(len(targets))  # whose own draws no spawning touches
         self.codes = np.stack([t.codes for t in targets], axis=1)
         every = [
             Pull(t, partial(_alignment, options, own), weighting=options.class_weighting, along=options.pull == ALONG)
@@ -155,7 +159,20 @@ class _Training:
     @property
     def settled(self) -> bool:
         """Whether any pass from now on may be kept: the map at the end hides the classes, whatever training left."""
-        return self.options.final_map and self.options.strength == 1 and self.passes > self.first
+        return self._whole_map and self.passes > self.first
+
+    @property
+    def late(self) -> bool:
+        """Whether Phase I may be all of training: the map at the end hides the classes, whatever training left."""
+        return self._whole_map and self.options.phase_one is None
+
+    @property
+    def _whole_map(self) -> bool:
+        return self.options.final_map and self.options.strength == 1
+
+    def begin(self, passes: int) -> None:
+        """The recommender has learned: Phase II is now, and has so many passes."""
+        self.first, self.epochs = self.passes, self.passes + passes
 
     def epoch(self, user_vectors: torch.Tensor) -> None:
         """Before each pass: in Phase II, where the users should go from where they are."""
