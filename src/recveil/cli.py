@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -66,6 +67,21 @@ app.add_typer(study_app, name="study")
 def main() -> None:
     """The entry point of the `recveil` command."""
     app()
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"recveil {version('recveil')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _before(
+    told: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """What comes before the name of a command."""
 
 
 @app.command()
