@@ -45,6 +45,10 @@ def test_a_run_is_cloaked_measured_and_its_lists_are_audited(
     assert told["lists"]["before"]["gender"]["verdict"] == "leak"
     advantages = [told["lists"][when]["gender"]["headline"]["advantage"]["value"] for when in ("before", "after")]
     assert advantages[0] != advantages[1]  # the lists were made anew from the cloaked vectors
+    whole = told["lists"]["after_seen_too"]["gender"]["headline"]["advantage"]
+    assert whole["low"] == 0.0  # nothing left out: what the vectors hide, the lists hide
+    assert whole["value"] < advantages[1]
+    assert any("leave out what each user has touched" in said for said in told["warnings"])
     assert told["seconds"] >= 0
     assert sum(group["n"] for group in told["targets"]["gender"]["activity"]) > 0
     assert loaded == ["demo"]  # once, for the activity and for serving

@@ -100,6 +100,7 @@ def cloak_files(
         if serving is not None:
             with clock.step("measure the recommendations"):
                 document |= _served(serving, vectors.x, x, targets, rules)
+                document["warnings"] += _told_by_gaps(document["lists"])
         document["warnings"] += missing
     if defense.frontier:
         with clock.step("draw the frontier"):
@@ -217,8 +218,27 @@ def _served(
     """What the recommendations are worth before and after, and what the top-10 lists made from them give away."""
     split_order = [replace(t, codes=t.codes[serving.rows]) for t in targets]
     worth = utility(serving.ranks(before), serving.ranks(after), split_order)
+    releases = {
+        "before": serving.release(before, LIST),
+        "after": serving.release(after, LIST),
+        "after_seen_too": serving.release(after, LIST, again=True),
+    }
     shown = {}
-    for when, x in (("before", before), ("after", after)):
-        lists = look(serving.release(x, LIST), "lists", rng=generator(rules.seed, "view"))
+    for when, made in releases.items():
+        lists = look(made, "lists", rng=generator(rules.seed, "view"))
         shown[when] = audits(replace(rules, permutations=0).run(lists, targets))
     return {"utility": {**worth, "note": serving.note}, "lists": shown}
+
+
+def _told_by_gaps(lists: dict[str, Any]) -> list[str]:
+    """A sentence for each attribute that the lists tell by what they leave out, and not by the vectors."""
+    said = []
+    for name, after in lists["after"].items():
+        whole = lists["after_seen_too"][name]
+        if after["verdict"] == "leak" != whole["verdict"]:
+            left, gone = (told["headline"]["advantage"]["value"] for told in (after, whole))
+            said.append(
+                f"The lists still tell {name} (advantage {left:.2f}): they leave out what each user has touched, and "
+                f"that tells it. Lists from the same vectors that leave nothing out show {gone:.2f}."
+            )
+    return said

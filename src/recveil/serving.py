@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from recveil.catalog import MODELS, NETWORKS
 from recveil.core import Dataset, FloatArray, IntArray, Release, Split
@@ -44,10 +45,14 @@ class Serving:
         """Where each held-out item stands when users are served from this table."""
         return rank(self._served(x), self.split.test, self._seen())
 
-    def release(self, x: FloatArray, k: int) -> Release:
-        """What users of the table are shown: the vectors and the top-k lists made from them, in the table's order."""
-        lists = np.full((len(x), k), -1, dtype=np.int64)
-        lists[self.rows] = top_k(self._served(x), np.arange(len(self.rows)), k, self._seen())
+    def release(self, x: FloatArray, k: int, *, again: bool = False) -> Release:
+        """What users of the table are shown: the vectors and the top-k lists made from them, in the table's order.
+
+        What users have touched is not listed, unless it may come `again`.
+        """
+        lists, seen = np.full((len(x), k), -1, dtype=np.int64), self._seen()
+        users = np.arange(len(self.rows))
+        lists[self.rows] = top_k(self._served(x), users, k, sparse.csr_array(seen.shape) if again else seen)
         return Release(x, self.items, lists, None)
 
     def activity(self, n: int) -> IntArray:

@@ -167,11 +167,14 @@ def _past(document: Json) -> list[dict[str, Any]]:
     ]
 
 
+_LISTS = {"before": "before", "after": "after", "after_seen_too": "after, if nothing were left out"}
+
+
 def _lists(found: Json) -> list[dict[str, Any]]:
     """What the lists give away that are made from the vectors, before and after."""
     return [
-        {"when": when, "target": text(name), **_headline_row(name, "", as_dict(target))}
-        for when in ("before", "after")
+        {"when": said, "target": text(name), **_headline_row(name, "", as_dict(target))}
+        for when, said in _LISTS.items()
         for name, target in as_dict(found.get(when)).items()
     ]
 
