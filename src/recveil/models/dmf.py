@@ -73,7 +73,6 @@ class DMF:
         network = _Towers(self, split.train, generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
         self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training DMF")
-        network.train(False)  # forgets what was worked out before the best pass came back
         self.user_vectors_ = all_users(network, penalty)
         with torch.no_grad():
             self.item_vectors_ = network.item_rows().cpu().numpy()

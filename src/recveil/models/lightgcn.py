@@ -71,7 +71,6 @@ class LightGCN:
         network = _Graph(self, positives(split.train, device, recency=self.recency), graph, generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
         self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training LightGCN")
-        network.train(False)  # forgets what was worked out before the best pass came back
         self.passes_ = self.history_.best + 1
         self.user_vectors_ = all_users(network, penalty)
         with torch.no_grad():

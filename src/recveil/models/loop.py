@@ -70,7 +70,7 @@ class Network(Protocol):
         """All of it, from what was kept."""
 
     def train(self, mode: bool = True) -> Any:
-        """Learning (dropout on) or serving (off)."""
+        """Learning (dropout on) or serving (off); what was worked out before is out of date."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +278,7 @@ def _restore(network: Network, history: History, best: _State | None, good: _Sta
         warnings.warn(history.stopped, RuntimeWarning, stacklevel=5)  # whoever called fit
     if best is not None:
         network.load_state_dict(best)
+        network.train(False)  # a network may have kept what it worked out from what it was before
 
 
 def _fault(network: Network, losses: torch.Tensor, epoch: int, rate: float) -> str | None:

@@ -12,12 +12,15 @@ from recveil.attacks.attribute.battery import ATTACKS
 from recveil.audit import audit
 from recveil.catalog import MODELS
 from recveil.core import UNKNOWN, Attribute, Penalty
+from recveil.data.sources import load_data
+from recveil.data.split import leave_one_out
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.alignment import Atoms
 from recveil.defenses.training.raid import Raid, RaidPaper
 from recveil.errors import DataError, UsageError
 from recveil.games import Folds
+from recveil.metrics.ranking import ndcg, rank, seen_items
 from recveil.models import loop
 from recveil.models.bprmf import BPRMF
 from recveil.ot.cost import typical_distance
@@ -208,6 +211,25 @@ def test_strength_scales_the_pull() -> None:
         losses.append(float(penalty(EVERYBODY, x)))
     assert losses[1] == pytest.approx(4 * losses[0])
     assert losses[0] > 0
+
+
+@pytest.mark.parametrize("name", ["bprmf", "dmf", "ncf", "lightgcn"])
+def test_phase_two_has_to_beat_the_pass_that_was_kept_not_the_last_one(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rivals: list[np.ndarray] = []
+
+    def watched(found: np.ndarray, rival: np.ndarray) -> bool:
+        rivals.append(rival)
+        return False
+
+    monkeypatch.setattr(loop, "_clearly_better", watched)
+    split = leave_one_out(load_data("demo", seed=0))
+    model = MODELS[name](epochs=30, embedding_size=8, learning_rate=0.1, patience=2, device="cpu")
+    fitted(model, split, [split.train.attributes["gender"]], training=Raid(device="cpu"), seed=3)
+    assert rivals  # there was a Phase II
+    kept = rank(model.score, split.valid, seen_items(split.train))  # of the released model, which is what was kept
+    np.testing.assert_allclose(rivals[0].mean(), ndcg(kept, 10).mean(), rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["bprmf", "dmf", "ncf", "lightgcn"])
