@@ -6,8 +6,8 @@ import torch
 
 __all__ = ["blocks", "squared_distances", "typical_distance"]
 
-NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 26}
-"""Entries of a matrix worked on together: what stays in a processor's cache, or keeps a GPU busy."""
+NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 26}
+"""Entries of a matrix worked on together: near a processor's cache and worth waking its threads, or a GPU's."""
 
 SAMPLE = 1024
 """Points of which all pairs are looked at to find the typical distance."""

@@ -24,9 +24,6 @@ __all__ = ["Plan", "ascend", "levels", "sinkhorn"]
 RELAXED = 1.7
 """How far beyond the plain step to go; 1 is plain, 2 would never settle."""
 
-SMALLEST = -80.0
-"""Logarithm of the smallest share: below it float32 is slow, and nothing is lost."""
-
 Weigh = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
 """(log h, g, epsilon) -> the logarithm of the weights that the columns should have."""
 
@@ -126,6 +123,5 @@ def _shares(
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     g = g / epsilon
     for rows in blocks(cost):
-        z = g[codes[rows]].sub_(cost[rows], alpha=1 / epsilon)
-        z = z.sub_(z.amax(1, keepdim=True)).clamp_(min=SMALLEST).exp_()
-        yield rows, z.div_(z.sum(1, keepdim=True))
+        z = g.index_select(0, codes[rows]).sub_(cost[rows], alpha=1 / epsilon)
+        yield rows, torch.softmax(z, 1)
