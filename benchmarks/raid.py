@@ -282,8 +282,8 @@ def _phase_two(model: Any, split: Split, secret: list[Any], eta: float, seed: in
 
     with patch.object(loop, "_clearly_better", never):
         fitted(model, split, secret, training=Raid(eta=eta), seed=seed)
-    if not seen:  # training kept its last pass, so there was no Phase II
-        return np.ones(len(split.valid)), np.zeros((1, len(split.valid)))
+    if not seen:  # training kept its last pass: no Phase II, so nothing gained and nothing lost
+        return np.ones(len(split.valid)), np.ones((1, len(split.valid)))
     return seen[0][1], np.array([found for found, _ in seen])
 
 

@@ -31,9 +31,6 @@ __all__ = ["History", "Network", "Schedule", "all_users", "train"]
 FEW = 32
 """A penalty sees at least so many users in a step, and beyond that a quarter of what the step learns from."""
 
-CLEAR = 2.0
-"""Standard errors by which a defended pass must lead to be kept in place of the model that was trained without it."""
-
 _State = Mapping[str, torch.Tensor]
 
 
@@ -320,6 +317,5 @@ class _Judge:
 
 
 def _clearly_better(found: FloatArray, rival: FloatArray) -> bool:
-    """Whether the mean lead over the rival is more than `CLEAR` of its standard errors, user by user."""
-    lead = found - rival
-    return float(lead.mean()) > CLEAR * float(lead.std()) / math.sqrt(len(lead))
+    """Whether the 95 % interval of the mean lead over the rival, paired by user, lies above 0."""
+    return ranking.difference(found, rival).low > 0
