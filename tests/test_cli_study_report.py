@@ -64,3 +64,10 @@ def test_reproduction_is_a_page_or_rows(study, tmp_path) -> None:
     assert "| reproduced |" in run(*words).stdout
     (row,) = json.loads(run(*words, "--json").stdout)
     assert (row["verdict"], row["seeds"], row["value"]) == ("reproduced", 2, 0.8)
+    (papers / "y_table1.toml").write_text(f"title = 'Of another'\nkind = 'attribute'\n{lines}published = [{number}]\n")
+    page = run(*words, "--paper", "x").stdout
+    assert "--paper x > docs/reproduction/x.md" in page
+    assert "Of another" not in page
+    assert "Of another" in run(*words).stdout
+    wrong = run(*words, "--paper", "z")
+    assert (wrong.exit_code, "Known: x, y" in wrong.stderr) == (2, True)

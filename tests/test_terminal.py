@@ -1,9 +1,11 @@
+import warnings
+
 import pytest
 import typer
 
 from recveil.errors import DataError
 from recveil.progress import Rows, track
-from recveil.terminal import emit, guarded, print_summary, progress_bars
+from recveil.terminal import emit, guarded, print_summary, print_training, progress_bars
 
 
 @pytest.mark.parametrize(
@@ -94,3 +96,32 @@ def test_the_curve_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_summary({"targets": {"gender": {"sentence": "It leaks.", "curve": curve}}}, quiet=False)
     line = "curve   Advantage by share of users known: 0.100 with 20%, 0.400 with 80%."
     assert capsys.readouterr().out.splitlines() == ["It leaks.", line]
+
+
+def test_a_warning_is_one_line_without_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    @guarded
+    def command() -> None:
+        warnings.simplefilter("always")
+        warnings.warn("The penalty is no longer a number.", RuntimeWarning, stacklevel=1)
+
+    before = warnings.showwarning
+    command()
+    assert capsys.readouterr().err == "recveil: The penalty is no longer a number.\n"
+    assert warnings.showwarning is before
+
+
+def test_a_training_is_told_by_what_it_ranks_and_where_defended_by_what_is_seen_and_lost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    estimate = {"value": 0.1, "low": 0.0, "high": 0.2}
+    plain = {"hr@10": estimate, "ndcg@10": estimate}
+    print_training(plain, quiet=False)
+    ranked = ["hr@10   0.1000  [0.0000, 0.2000]", "ndcg@10 0.1000  [0.0000, 0.2000]"]
+    assert capsys.readouterr().out.splitlines() == ranked
+    audited = {"before": {"gender": {"sentence": "It leaks."}}, "after": {"gender": {"sentence": "It does not."}}}
+    more = {"undefended": {"ndcg@10": {"value": 0.3}}, "difference": {"ndcg@10": estimate}, "notes": ["mind the gap"]}
+    print_training({**plain, "audit": audited, **more}, quiet=False)
+    said = capsys.readouterr()
+    lines = ["before  It leaks.", "after   It does not.", "cost    NDCG@10 0.3000 +0.1000 [+0.0000, +0.2000]"]
+    assert said.out.splitlines() == ranked + lines
+    assert said.err == "recveil: mind the gap\n"

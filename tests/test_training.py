@@ -12,6 +12,7 @@ from recveil.data.split import leave_one_out
 from recveil.errors import DataError, UsageError
 from recveil.metrics.ranking import evaluate
 from recveil.models.saving import load
+from recveil.remarks import WENT_ON
 from recveil.training import Defense, Plan, load_data, train_run
 
 SMALL: dict[str, dict[str, object]] = {
@@ -150,3 +151,15 @@ def test_users_who_disclose_nothing_take_no_penalty_and_that_is_said(
     monkeypatch.setattr("recveil.training.load_data", lambda *_, **__: known)
     document = train_run(PLAN, tmp_path / "run", Defense("raid", 1.0, ["gender"]))
     assert any("750 users with unknown gender take no penalty" in note for note in document["utility"]["notes"])
+
+
+def test_a_training_defense_that_waits_says_what_came_of_it(tmp_path: Path) -> None:
+    assert set(WENT_ON) == {True, False}
+    notes = [
+        train_run(PLAN, tmp_path / name, Defense(name, 1.0, ["gender"], options))["utility"]["notes"]
+        for name, options in (("raid", {}), ("raid-paper", {"atoms": 50}))
+    ]
+    after = train_run(PLAN, tmp_path / "sliced", Defense("sliced", 1.0, ["gender"]))
+    raid, sliced = (read_embeddings(tmp_path / name / "users.parquet").x for name in ("raid", "sliced"))
+    assert notes[0] == [WENT_ON[not np.array_equal(raid, sliced)]]
+    assert notes[1] == after["utility"]["notes"] == []  # neither waits

@@ -50,7 +50,7 @@ from recveil.options import (
     names,
     options_of,
 )
-from recveil.terminal import emit, guarded, print_summary, progress_bars, say
+from recveil.terminal import emit, guarded, print_summary, print_training, progress_bars, say
 
 app = typer.Typer(
     help="Can an outsider guess who your users are, can they tell whose data you trained on, and what to do about it.",
@@ -259,13 +259,7 @@ def train(
     with progress_bars(quiet=quiet):
         document = training.train_run(plan, out, chosen)
     emit(document, as_json=as_json)
-    for name in ("hr@10", "ndcg@10"):
-        e = document["utility"][name]
-        say(f"{name:8} {e['value']:.4f}  [{e['low']:.4f}, {e['high']:.4f}]", quiet=quiet or as_json)
-    for note in [*document["utility"].get("notes", []), document["utility"].get("stopped")]:
-        say(note or "", quiet=quiet or as_json or not note)
-    for found in document["utility"].get("audit", {}).get("after", {}).values():
-        say(found["sentence"], quiet=quiet or as_json)
+    print_training(document["utility"], quiet=quiet or as_json)
     say(f"Wrote {out}: {', '.join(sorted(p.name for p in out.iterdir()))}.", quiet=quiet or as_json)
 
 

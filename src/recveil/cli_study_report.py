@@ -63,15 +63,16 @@ def report(
 def reproduction(
     papers: Annotated[Path, typer.Argument(help="Folder of plans with published numbers.")],
     results: Annotated[Path, typer.Option(help="Folder that holds the folders of results.")],
+    paper: Annotated[str, typer.Option(help="One paper, as its plans begin: raid2025; all if not given.")] = "",
     as_json: Json = False,
 ) -> None:
     """Each published number beside ours, with a verdict, as a Markdown page on standard output.
 
-    Example: recveil study reproduction papers --results studies > docs/reproduction.md
+    Example: recveil study reproduction papers --results studies --paper raid2025 > docs/reproduction/raid2025.md
     """
     from recveil.experiments.reproduction import reproduction as compared
 
-    page, rows = compared(papers, results)
+    page, rows = compared(papers, results, paper)
     emit([row.to_dict() for row in rows], as_json=as_json)
     if not as_json:
         sys.stdout.write(page)

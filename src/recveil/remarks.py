@@ -11,7 +11,7 @@ from recveil.data.attributes import without_empty_classes
 from recveil.data.files import require_classes
 from recveil.defenses.embeddings.attrcloak import with_rest
 
-__all__ = ["UNKNOWN_USERS", "notes_on", "small_classes_as_one"]
+__all__ = ["UNKNOWN_USERS", "WENT_ON", "notes_on", "small_classes_as_one"]
 
 REST = "rest"
 
@@ -31,6 +31,13 @@ UNKNOWN_USERS = {
     "retrain": "are treated like all others, or left alone where the most telling interactions go",
 }
 """What becomes of users whose attribute is unknown."""
+
+WENT_ON = {
+    False: "Going on with the defense was not seen to make the validation items rank clearly better. Released is the "
+    "model as it was before, with the map at the end: the same as `sliced` after training.",
+    True: "Going on with the defense made the validation items rank clearly better, and was kept.",
+}
+"""What became of a defense that waits until the model has been trained."""
 
 
 def small_classes_as_one(targets: list[Attribute]) -> tuple[list[Attribute], list[str]]:

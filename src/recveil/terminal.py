@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ import typer
 from recveil.errors import RecveilError
 from recveil.progress import Rows, reporting
 
-__all__ = ["emit", "guarded", "print_summary", "progress_bars", "say"]
+__all__ = ["emit", "guarded", "print_summary", "print_training", "progress_bars", "say"]
 
 T = TypeVar("T")
 
@@ -33,7 +34,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         logging.basicConfig(format="recveil: %(message)s", level=logging.WARNING, stream=sys.stderr)
         try:
-            command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn
+                command(*args, **kwargs)
         except RecveilError as error:
             _stop(str(error), error.exit_code)
         except typer.Exit:
@@ -63,6 +66,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 def _stop(message: str, code: int) -> None:
     sys.stderr.write(f"recveil: {message}\n")
     raise typer.Exit(code)
+
+
+def _warn(message: Warning | str, *_: Any) -> None:
+    """A warning in one line, as errors are, without the place in the code where it was given."""
+    sys.stderr.write(f"recveil: {message}\n")
 
 
 def say(text: str, *, quiet: bool) -> None:
@@ -126,11 +134,30 @@ def print_summary(document: dict[str, Any], *, quiet: bool) -> None:
                 f"both    Who holds the earlier table too can guess {name}: balanced accuracy {reached:.1%}.",
                 quiet=quiet,
             )
-    change = document.get("utility", {}).get("difference", {}).get("ndcg@10")
-    if change:
-        base = document["utility"]["before"]["ndcg@10"]["value"]
+    utility = document.get("utility", {})
+    _say_cost(utility.get("before", {}), utility.get("difference", {}), quiet=quiet)
+    _say_notes([*document.get("defense", {}).get("notes", []), *document.get("warnings", [])], quiet=quiet)
+
+
+def print_training(utility: dict[str, Any], *, quiet: bool) -> None:
+    """How well the trained model ranks, and, of a defended one, what attackers see, what it cost and what to know."""
+    for name in ("hr@10", "ndcg@10"):
+        e = utility[name]
+        say(f"{name:8}{e['value']:.4f}  [{e['low']:.4f}, {e['high']:.4f}]", quiet=quiet)
+    for when, found in utility.get("audit", {}).items():
+        for target in found.values():
+            say(f"{when:8}{target['sentence']}", quiet=quiet)
+    _say_cost(utility.get("undefended", {}), utility.get("difference", {}), quiet=quiet)
+    _say_notes(utility.get("notes", []), quiet=quiet)
+
+
+def _say_cost(before: dict[str, Any], difference: dict[str, Any], *, quiet: bool) -> None:
+    if change := difference.get("ndcg@10"):
         span = f"[{change['low']:+.4f}, {change['high']:+.4f}]"
-        say(f"cost    NDCG@10 {base:.4f} {change['value']:+.4f} {span}", quiet=quiet)
-    for note in [*document.get("defense", {}).get("notes", []), *document.get("warnings", [])]:
+        say(f"cost    NDCG@10 {before['ndcg@10']['value']:.4f} {change['value']:+.4f} {span}", quiet=quiet)
+
+
+def _say_notes(notes: Iterable[str], *, quiet: bool) -> None:
+    for note in notes:
         if not quiet:
             sys.stderr.write(f"recveil: {note}\n")

@@ -22,7 +22,7 @@ from recveil.models.saving import save
 from recveil.protect import displacement, fitted, loss_of, protect, ranks_served, targets_of
 from recveil.random import generator
 from recveil.regression import audit_number
-from recveil.remarks import notes_on
+from recveil.remarks import WENT_ON, notes_on
 from recveil.report.document import header, utility, write_json
 
 __all__ = ["Defense", "Plan", "load_data", "train_run"]
@@ -76,9 +76,11 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
     before = plain.user_vectors_ if place else None  # kept: the model soon has the defended ones only
     with clock.step("measure"):
         measured = _measured(plain, exposed, split, platform, targets)
+    history = getattr(model, "history_", None)
     if defense and exposed.user_vectors is not None:
-        measured["notes"] = notes_on(exposed.user_vectors, targets, defense.method)
-    if stopped := getattr(getattr(model, "history_", None), "stopped", None):
+        went_on = WENT_ON.get(getattr(history, "went_on", None))
+        measured["notes"] = [*notes_on(exposed.user_vectors, targets, defense.method), *([went_on] if went_on else [])]
+    if stopped := getattr(history, "stopped", None):
         measured["stopped"] = stopped
     if before is not None and before.shape[1]:
         with clock.step("audit"):
@@ -116,8 +118,10 @@ def _made(defense: Defense | None, device: str | None) -> tuple[str, Any]:
 
 
 def _undefended(plan: Plan, split: Split, clock: Clock) -> Recommender:
+    model = _model(plan)
     with clock.step("train undefended"):
-        return _model(plan).fit(split, rng=generator(plan.seed, "train"))
+        fitted(model, split, [], seed=plan.seed)
+    return model
 
 
 def _measured(

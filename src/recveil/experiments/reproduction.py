@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from recveil.core import Estimate
-from recveil.errors import UsageError
+from recveil.errors import UsageError, unknown_name
 from recveil.experiments.plan import Plan, Published, read
 from recveil.experiments.pool import MEASURES, Line, lines
 from recveil.experiments.shadows import area
@@ -131,23 +131,37 @@ def _near(published: Published, ours: Estimate) -> bool:
     return near or ours.low <= published.value <= ours.high
 
 
-def reproduction(papers: str | Path, results: str | Path) -> tuple[str, list[Compared]]:
-    """The page, Markdown, and what it is made of; plans without published numbers are not in it."""
+def reproduction(papers: str | Path, results: str | Path, paper: str = "") -> tuple[str, list[Compared]]:
+    """The page, Markdown, and what it is made of; plans without published numbers are not in it.
+
+    `paper` is the name before the underscore of the plans to take, as in raid2025; all if not given.
+    """
     papers = Path(papers)
-    files = sorted(papers.glob("*.toml"), key=_order) if papers.is_dir() else []
-    if not files:
-        raise UsageError(f"There are no plans in {papers}. Name the folder with the plans of the papers.")
+    plans = [read(path) for path in _files(papers, paper)]
     stores = stores_in(results)
-    plans = [read(path) for path in files]
     compared = {plan.name: compare(plan, stores) for plan in plans}
     rows = [row for each in compared.values() for row in each]
-    command = f"recveil study reproduction {papers} --results {results} > docs/reproduction.md"
+    one, page = (f" --paper {paper}", f"reproduction/{paper}.md") if paper else ("", "reproduction.md")
+    command = f"recveil study reproduction {papers} --results {results}{one} > docs/{page}"
     head = (
         "# Published numbers beside ours\n\nMade by the command below from folders that `recveil study run` wrote; "
         f"not written by hand.\n\n    {command}\n\n{RULE}\n\n{_counts(plans, compared)}\n"
     )
     sections = [_section(plan, compared[plan.name]) for plan in plans if compared[plan.name]]
     return "\n".join([head, *sections]), rows
+
+
+def _files(papers: Path, paper: str) -> list[Path]:
+    """The plans of a folder, of one paper or of all, in the order of their tables."""
+    files = sorted(papers.glob("*.toml"), key=_order) if papers.is_dir() else []
+    if not files:
+        raise UsageError(f"There are no plans in {papers}. Name the folder with the plans of the papers.")
+    by_paper: dict[str, list[Path]] = {}
+    for path in files:
+        by_paper.setdefault(_order(path)[0], []).append(path)
+    if paper and paper not in by_paper:
+        raise unknown_name(f"paper in {papers}", paper, by_paper)
+    return by_paper[paper] if paper else files
 
 
 def _order(path: Path) -> tuple[str, str, int, str]:

@@ -96,13 +96,15 @@ class Schedule:
 class History:
     """What happened, pass by pass (`valid`: of the passes that were judged); `best` is the pass kept, from 0.
 
-    `stopped` says what broke, where training ended because something was no longer a number.
+    `stopped` says what broke, where training ended because something was no longer a number. `went_on` says whether
+    what was made with a late penalty is what remains; None where there was no such penalty.
     """
 
     loss: list[float] = field(default_factory=list)
     valid: list[float] = field(default_factory=list)
     best: int = 0
     stopped: str | None = None
+    went_on: bool | None = None
 
 
 def train(
@@ -140,6 +142,7 @@ def train(
         more = range(run.history.best + 1, last)
         penalty.begin(len(more))  # type: ignore[union-attr]
         run(more, penalty, f"{label} on, defended", rival=judge(network, penalty))
+        run.history.went_on = run.history.best >= more.start
     return run.history
 
 
