@@ -35,7 +35,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         logging.basicConfig(format="recveil: %(message)s", level=logging.WARNING, stream=sys.stderr)
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _warn
+                warnings.showwarning = _warn  # type: ignore[assignment]
                 command(*args, **kwargs)
         except RecveilError as error:
             _stop(str(error), error.exit_code)

@@ -78,8 +78,9 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
         measured = _measured(plain, exposed, split, platform, targets)
     history = getattr(model, "history_", None)
     if defense and exposed.user_vectors is not None:
-        went_on = WENT_ON.get(getattr(history, "went_on", None))
-        measured["notes"] = [*notes_on(exposed.user_vectors, targets, defense.method), *([went_on] if went_on else [])]
+        went_on = getattr(history, "went_on", None)
+        measured["notes"] = notes_on(exposed.user_vectors, targets, defense.method)
+        measured["notes"] += [] if went_on is None else [WENT_ON[went_on]]
     if stopped := getattr(history, "stopped", None):
         measured["stopped"] = stopped
     if before is not None and before.shape[1]:
