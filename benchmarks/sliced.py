@@ -2,12 +2,13 @@
 
     RECVEIL_DATA=... python benchmarks/sliced.py [--data ml-1m ml-100k] [--seeds 2] [--part tables|dealt|new|speed]
     RECVEIL_DATA=... python benchmarks/sliced.py --part rounds [--models "puresvd, d = 48"] [--attackers knn xgboost]
+    RECVEIL_DATA=... python benchmarks/sliced.py --part several --attackers knn xgboost qda
 
 tables: the ablation; balanced accuracy of each attacker, the two-sided advantage of the headline with its interval, and
 the paired change of NDCG@10 of the test item. dealt: the same with classes dealt to the users at random, where there is
 nothing to hide: what attackers then see, the defense put there. new: users who were not in the fit. speed:
 1,000,000 x 64, two classes. rounds: fewer and more of them, on some of the users of Last.fm, gender, of
-whom none of the papers' tables has any.
+whom none of the papers' tables has any. several: two attributes at once, of the same users.
 """
 
 import os
@@ -76,6 +77,12 @@ ROUNDED = {
     "puresvd, d = 48": ("puresvd", {"embedding_size": 48}, HEAVY),
 }
 """The models of the part `rounds`."""
+
+TOGETHER = {
+    "bprmf, d = 64": ("bprmf", {"embedding_size": 64}),
+    "dmf, d = 64": ("dmf", {"embedding_size": 64, "epochs": 6}),
+}
+"""The models of the part `several`."""
 
 SHORT = ("undefended", "moves in full", "sliced", "sliced, unit norm")
 DEALT = (
@@ -230,6 +237,39 @@ def _of_some(
     return [*(a.balanced_accuracy.value for a in seen), displacement(x[some], out)]
 
 
+def several(attackers: list[str], n: int = 6000) -> None:
+    """Gender and country (the largest, the next nine, the others) at once, as they are and dealt at random."""
+    dataset = load("lastfm-360k-15k")
+    split, judges = leave_one_out(dataset), {name: ATTACKS[name]("cpu") for name in attackers}
+    gender, country = (dataset.attributes[name] for name in ("gender", "country"))
+    place = np.argsort(np.argsort(-country.counts))[country.codes]
+    targets = [gender, Attribute("country", np.digitize(place, (1, 10)), ("the largest", "the next nine", "others"))]
+    head = " | ".join(f"{target.name}, {name}" for target in targets for name in judges)
+    print(f"\nParts of {n} users, mean of {DRAWS} draws (standard error), balanced accuracy\n")
+    print(f"| model | classes | rounds | {head} | displacement |\n{'| --- ' * (4 + 2 * len(judges))}|")
+    for label, (name, options) in TOGETHER.items():
+        x = model_for(dataset.name, name, options, "cpu").fit(split, rng=generator(7, "train")).user_vectors_
+        for dealt, after in product((False, True), (False, True)):
+            with patch.object(sliced, "alone", sliced.alone if after else lambda codes: []):
+                found = [_together(x, targets, n, seed, judges, dealt=dealt) for seed in range(DRAWS)]
+            mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / DRAWS**0.5
+            cells = " | ".join(f"{m:.3f} ({e:.3f})" for m, e in zip(mean[:-1], error[:-1], strict=True))
+            which = "dealt" if dealt else "as they are", "then each attribute" if after else "joint cells"
+            print(f"| {label} | {' | '.join(which)} | {cells} | {mean[-1]:.3f} |", flush=True)
+
+
+def _together(
+    x: np.ndarray, targets: list[Attribute], n: int, seed: int, judges: dict[str, AttributeAttack], *, dealt: bool
+) -> list[float]:
+    """What each attacker sees of each attribute after both were hidden, and how far the users went."""
+    some = np.sort(generator(seed, "some").choice(len(x), n, replace=False))
+    mine = [target.take(generator(seed, "dealt").permutation(some) if dealt else some) for target in targets]
+    codes = np.stack([target.codes for target in mine], axis=1)
+    out = Sliced(device="cpu")(x[some], codes, rng=generator(seed, "cloak"))
+    seen = [audit(out, target, judges, rules=Folds(5, 1), seed=seed).attacks.values() for target in mine]
+    return [*(a.balanced_accuracy.value for each in seen for a in each), displacement(x[some], out)]
+
+
 def speed(device: str) -> None:
     """Seconds for a million users; a smaller table goes first, so that no number pays for starting up the device."""
     x, secret = planted_leak(1_000_000, 64, 2, 1.0, rng=generator(0, "speed"))
@@ -260,6 +300,8 @@ def main() -> None:
                 newcomers(world)
     if "rounds" in options.part:
         rounds(options.models, options.attackers)
+    if "several" in options.part:
+        several(options.attackers)
     if "speed" in options.part:
         speed(options.device)
 

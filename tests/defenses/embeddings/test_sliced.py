@@ -14,6 +14,7 @@ from recveil.attacks.attribute.tasks import Attack
 from recveil.audit import audit
 from recveil.core import UNKNOWN, Attribute
 from recveil.defenses.embeddings import sliced
+from recveil.defenses.embeddings.cells import cells_of
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.errors import UsageError
@@ -170,6 +171,39 @@ def test_attributes_in_turn_are_both_hidden() -> None:
         before, after = (attacked(t, secret, "logistic")["logistic"] for t in (x, out))
         assert before > 1 / K + 0.2
         assert abs(after - 1 / K) < 0.08
+
+
+def test_after_joint_cells_each_attribute_has_rounds_of_its_own() -> None:
+    both = np.stack([np.arange(600) % 2, np.arange(600) // 2 % 3], axis=1)
+    one = both * [1, 0]  # the second does not vary
+    for codes, minimum, expected in (
+        (both, 0, [(6, 81), (2, 21), (3, 21)]),
+        (both, 10**6, [(2, 14), (3, 14)] * 3),  # joint cells are too small: the attributes in turn, as before
+        (both[:, 0], 0, [(2, 81)]),
+        (one, 0, [(2, 81)]),
+    ):
+        turns = sliced._turns(codes, cells_of(codes, minimum), 81)
+        assert [(cells.n_classes, rounds) for cells, rounds in turns] == expected
+
+
+def test_what_small_cells_keep_does_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.random(6000) < 0.3, rng.integers(3, size=6000)], axis=1).astype(np.int64)
+    x = rng.exponential(size=(6000, 4)) - 1
+    x[codes[:, 0] == 1, :2] *= -1  # the same moments, another shape
+    x = (x @ np.linalg.qr(rng.standard_normal((4, 4)))[0]).astype(np.float32)
+    axes = rng.standard_normal((4, 200))
+
+    def gap(table: np.ndarray) -> float:
+        """How far apart the quantiles of the first attribute's classes are, in the mean over axes."""
+        z, levels = (table - table.mean(0)) / table.std(0) @ axes, np.linspace(0.01, 0.99, 99)
+        first, second = (np.quantile(z[codes[:, 0] == k], levels, axis=0) for k in (0, 1))
+        return float(np.mean((first - second) ** 2))
+
+    each = gap(cloak(x, codes, drawn=False))
+    monkeypatch.setattr(sliced, "alone", lambda _: [])
+    joint = gap(cloak(x, codes, drawn=False))
+    assert each < 0.75 * joint < 0.2 * gap(x)
 
 
 @pytest.mark.parametrize(

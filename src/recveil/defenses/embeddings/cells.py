@@ -9,7 +9,7 @@ import numpy as np
 from recveil.core import UNKNOWN, FloatArray, IntArray
 from recveil.errors import DataError, UsageError
 
-__all__ = ["Cells", "cells_of", "check_table", "find"]
+__all__ = ["Cells", "alone", "cells_of", "check_table", "find"]
 
 CYCLES = 3
 """How often to go round the attributes when joint cells are too small: each undoes a little of the others."""
@@ -46,7 +46,13 @@ def cells_of(codes: IntArray, minimum: int) -> list[Cells]:
         return [joint]
     if np.bincount(joint.codes[joint.codes >= 0], minlength=1).min() >= minimum:
         return [joint]
-    return [_cells(np.where(np.eye(codes.shape[1])[j] > 0, codes, ANY)) for j in range(codes.shape[1])] * CYCLES
+    return alone(codes) * CYCLES
+
+
+def alone(codes: IntArray) -> list[Cells]:
+    """The classes of each attribute, whatever the others are."""
+    codes = codes[:, None] if codes.ndim == 1 else codes
+    return [_cells(np.where(np.eye(codes.shape[1])[j] > 0, codes, ANY)) for j in range(codes.shape[1])]
 
 
 def find(codes: IntArray, keys: IntArray) -> IntArray:

@@ -24,7 +24,7 @@ import torch
 
 from recveil import device as devices
 from recveil.core import FloatArray, IntArray
-from recveil.defenses.embeddings.cells import Cells, cells_of, check_table
+from recveil.defenses.embeddings.cells import Cells, alone, cells_of, check_table
 from recveil.defenses.embeddings.gaussian import fit_stages
 from recveil.defenses.embeddings.maps import FittedMap, Keeps, SlicedMap, blend, unit
 from recveil.errors import UsageError
@@ -123,8 +123,8 @@ class Sliced(Keeps):
         begin = unit(start, norm)
         wanted = self._rounds(begin)
         moved, stages = fit_stages(begin, passes, _moments)
-        for cells in passes:
-            moved, rounds = carry_rounds(moved, cells, -(-wanted // len(passes)), draws, kept=kept)
+        for cells, count in _turns(codes, passes, wanted):
+            moved, rounds = carry_rounds(moved, cells, count, draws, kept=kept)
             stages.append((cells.keys, rounds))
         for cells in dict.fromkeys(passes if self.drawn else []):
             moved = _draw(moved, cells, draws)
@@ -136,6 +136,19 @@ class Sliced(Keeps):
         n, d = x.shape
         most, users = (MOST, _users_for_a_round(x)) if n <= 2 * LARGE else (MOST_OF_LARGE, USERS)
         return min(most, max(FEWEST, min(int(n / users), 5 * d)))
+
+
+def _turns(codes: IntArray, passes: list[Cells], wanted: int) -> list[tuple[Cells, int]]:
+    """Which classes are carried in turn, each by how many rounds.
+
+    After joint cells every attribute alone, all of them together half as many rounds again: what a small cell keeps
+    along an axis because it may be chance adds up over the cells of one class (docs/sliced.md).
+    """
+    turns = [(cells, -(-wanted // len(passes))) for cells in passes]
+    single = [cells for cells in alone(codes) if cells.n_classes > 1]
+    if len(passes) == 1 and len(single) > 1:
+        turns += [(cells, -(-wanted // (2 * len(single)))) for cells in single]
+    return turns
 
 
 def _users_for_a_round(x: torch.Tensor) -> float:
@@ -201,9 +214,9 @@ def carry_rounds(
         share = mixed if CYCLE[number % len(CYCLE)] else BY_CHANCE_AT_COLUMNS
         z = y @ to.float()
         moves = align_axes(z, within).sub_(z)
-        for rows, alone in zip(within, chance, strict=True):
+        for rows, dealt in zip(within, chance, strict=True):
             gone = moves[rows].square().mean(0).clamp(min=1e-30)
-            moves[rows] *= (1 - share * alone / gone).clamp(min=0)
+            moves[rows] *= (1 - share * dealt / gone).clamp(min=0)
         y.addmm_(moves, fro.float())
         if kept or part:
             shifts.append(torch.stack([fit_shifts(z[rows], z[rows] + moves[rows]) for rows in within]))
