@@ -50,8 +50,7 @@ def cells_of(codes: IntArray, minimum: int) -> list[Cells]:
 
 
 def alone(codes: IntArray) -> list[Cells]:
-    """The classes of each attribute, whatever the others are."""
-    codes = codes[:, None] if codes.ndim == 1 else codes
+    """The classes of each attribute of an (n, n_attributes) array of codes, whatever the others are."""
     return [_cells(np.where(np.eye(codes.shape[1])[j] > 0, codes, ANY)) for j in range(codes.shape[1])]
 
 

@@ -4,7 +4,7 @@
 2. Rounds. Each looks along d axes and carries every class towards the weighted average of the class quantile
    functions. The axes are random, but in turn among the leading 1/8, 1/4, 1/2 and all of the principal directions, and
    the columns of the table, where trees look. Along every axis a class goes the less far, the less its way is more than
-   what chance alone would have it go.
+   what chance alone would have it go. Of several attributes the joint cells are carried first, then each one's classes.
 3. The draw. Moments made equal *exactly* are anti-correlated between any two halves of the users: cross-validated
    attackers fall below chance, and a leak upside down is still a leak. So each class gets the moments of a reference of
    its own: n_k rows drawn from all users.
@@ -145,8 +145,9 @@ def _turns(codes: IntArray, passes: list[Cells], wanted: int) -> list[tuple[Cell
     along an axis because it may be chance adds up over the cells of one class (docs/sliced.md).
     """
     turns = [(cells, -(-wanted // len(passes))) for cells in passes]
-    single = [cells for cells in alone(codes) if cells.n_classes > 1]
-    if len(passes) == 1 and len(single) > 1:
+    joint = len(passes) == 1 and codes.ndim > 1 and codes.shape[1] > 1
+    single = [cells for cells in alone(codes) if cells.n_classes > 1] if joint else []
+    if len(single) > 1:
         turns += [(cells, -(-wanted // (2 * len(single)))) for cells in single]
     return turns
 
