@@ -1,0 +1,147 @@
+"""The documents of the main commands, held equal from change to change.
+
+Each flow runs as a command on an embedded world; its JSON must equal the file beside this test, number for number.
+Record anew after a change of behavior, and say in the commit why the numbers changed:
+
+    RECVEIL_RECORD_GOLDEN=1 pytest tests/golden
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+HERE = Path(__file__).parent
+PROTOCOL = ["--folds", "3", "--seeds", "1", "--device", "cpu"]
+TABLES = ["--embeddings", "users.parquet", "--attributes", "attributes.parquet"]
+SERVING = ["--item-embeddings", "items.parquet", "--interactions", "interactions.parquet"]
+
+FLOWS = {
+    "audit": ["audit", *TABLES, "--target", "gender,region", *PROTOCOL, "--curve", "--joint", "--interactions",
+              "interactions.parquet"],
+    "audit_numeric": ["audit", *TABLES, "--target", "age", "--numeric", "age", *PROTOCOL],
+    "cloak": ["cloak", *TABLES, *SERVING, "--target", "gender", *PROTOCOL, "--out", "cloaked.parquet"],
+    "cloak_stream": ["cloak", *TABLES, "--stream", "--method", "gaussian", "--target", "gender", *PROTOCOL, "--out",
+                     "streamed.parquet"],
+    "train": ["train", "--data", "demo", "--model", "bprmf", "--option", "epochs=3", "--option", "embedding_size=8",
+              "--defense", "adversarial", "--target", "gender", "--out", "run", "--device", "cpu"],
+    "membership": ["membership", "--data", "demo", "--model", "als", "--option", "epochs=3", "--option",
+                   "embedding_size=8", "--k", "20", "--attack-option", "dlmia.pretrain=4", "--attack-option",
+                   "dlmia.alternate=4", "--device", "cpu"],
+    "membership_defended": ["membership", "--data", "demo", "--model", "als", "--option", "epochs=3", "--option",
+                            "embedding_size=8", "--k", "20", "--serving", "popular", "--defense", "popularity",
+                            "--pool", "100", "--attacks", "biased", "--device", "cpu"],
+    "membership_references": ["membership", "--data", "demo", "--model", "puresvd", "--option", "embedding_size=8",
+                              "--attacks", "lira,rmia", "--references", "4", "--k", "20", "--device", "cpu"],
+    "demo": ["demo", "--out", "demo", "--device", "cpu"],
+}  # fmt: skip
+
+PLAN = """
+title = "Golden"
+kind = "attribute"
+grid.data = ["demo"]
+grid.model = [{ name = "bprmf", label = "bprmf", embedding_size = 8, epochs = 2 }]
+grid.defense = ["none", "sliced", "noise"]
+grid.target = ["gender"]
+grid.panel = ["logistic,knn"]
+grid.seed = [0]
+grid.leak_ratio = [0.5]
+settings.folds = 2
+"""
+
+IGNORED = {"timings", "seconds", "recveil", "argv", "command_line", "folder"}
+"""Keys whose values change from run to run or from version to version."""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a leaky table, its attributes, item vectors and interactions."""
+    folder = tmp_path_factory.mktemp("golden")
+    rng = np.random.default_rng(7)
+    n, n_items, d = 500, 120, 8
+    gender, region = rng.integers(2, size=n), rng.integers(3, size=n)
+    x = rng.standard_normal((n, d)).astype(np.float32)
+    x[:, 0] += 1.2 * gender
+    x[:, 1] += 0.8 * region
+    items = rng.standard_normal((n_items, d)).astype(np.float32)
+    scores = x @ items.T + 0.5 * rng.gumbel(size=(n, n_items))
+    chosen = np.argsort(-scores, axis=1)[:, :12]
+    labels = np.array(["F", "M"], dtype=object)[gender]
+    labels[::25] = None
+    age = 40 + 6 * x[:, 2] + rng.standard_normal(n)
+
+    def write(name: str, **columns: object) -> None:
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+
+    write("users", user_id=np.arange(n) + 100, embedding=list(x))
+    write("items", item_id=np.arange(n_items), embedding=list(items))
+    write("attributes", user_id=np.arange(n) + 100, gender=labels, region=region.astype(str), age=age)
+    order = rng.permutation(chosen.size)
+    write(
+        "interactions",
+        user_id=np.repeat(np.arange(n) + 100, 12)[order],
+        item_id=chosen.ravel()[order],
+        timestamp=rng.permutation(chosen.size),
+    )
+    (folder / "plan.toml").write_text(PLAN)
+    return folder
+
+
+def run(folder: Path, *arguments: str) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "RECVEIL_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "recveil", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def stripped(value: object) -> object:
+    """The document without what may differ between two runs; numbers to nine digits."""
+    if isinstance(value, dict):
+        return {key: stripped(inside) for key, inside in value.items() if key not in IGNORED}
+    if isinstance(value, list):
+        return [stripped(inside) for inside in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def differences(expected: object, found: object, path: str = "") -> list[str]:
+    if isinstance(expected, dict) and isinstance(found, dict):
+        keys = [f"{path}.{key}: only in one of the documents" for key in expected.keys() ^ found.keys()]
+        shared = [key for key in expected if key in found]
+        return keys + [line for key in shared for line in differences(expected[key], found[key], f"{path}.{key}")]
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = enumerate(zip(expected, found, strict=True))
+        return [line for i, (a, b) in pairs for line in differences(a, b, f"{path}[{i}]")]
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (expected, found))
+    equal = math.isclose(expected, found, rel_tol=1e-4, abs_tol=1e-5) if numbers else expected == found
+    return [] if equal else [f"{path}: {expected!r} became {found!r}"]
+
+
+def check(name: str, document: object) -> None:
+    path, found = HERE / f"{name}.json", stripped(document)
+    if os.environ.get("RECVEIL_RECORD_GOLDEN"):
+        path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    lines = differences(json.loads(path.read_text()), found)
+    assert not lines, f"{name} changed in {len(lines)} places:\n" + "\n".join(lines[:20])
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_the_document_of_a_command_is_the_recorded_one(name: str, world: Path) -> None:
+    check(name, json.loads(run(world, *FLOWS[name], "--json", "--quiet")))
+
+
+def test_the_records_of_a_study_are_the_recorded_ones(world: Path) -> None:
+    run(world, "study", "run", "plan.toml", "--out", "study", "--workers", "1", "--quiet")
+    cells = [json.loads(path.read_text()) for path in sorted((world / "study" / "cells").glob("*.json"))]
+    records = [record for cell in cells for record in cell["records"]]
+    check("study", sorted(records, key=lambda record: json.dumps(record, sort_keys=True)))
+    report = json.loads(run(world, "study", "report", "study", "--json"))
+    report["tables"] = [table for table in report["tables"] if table["id"] != "time"]
+    check("study_report", report)
