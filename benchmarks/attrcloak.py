@@ -18,14 +18,14 @@ from statistics import median
 
 import torch
 
-from recveil.data.sources import load
-from recveil.data.split import leave_one_out
+from recveil.core.random import generator
+from recveil.data.sources.catalog import load
+from recveil.data.splits import leave_one_out
 from recveil.defenses.embeddings.attrcloak import AttrCloakDF
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.models.bprmf import BPRMF
-from recveil.ot.divergence import Classes, class_divergence, gradient, long_divergence, ridge_of
-from recveil.random import generator
+from recveil.transport.divergence import Classes, class_divergence, gradient, long_divergence, ridge_of
 
 Answer = tuple[torch.Tensor, torch.Tensor]
 

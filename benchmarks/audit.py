@@ -32,14 +32,14 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.class_weight import compute_sample_weight
 
 from recveil.attacks.attribute.tasks import Task
-from recveil.audit import audit
-from recveil.catalog import panel
-from recveil.data.sources import load
-from recveil.data.split import leave_one_out
-from recveil.games import Folds, play_folds
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds, play_folds
+from recveil.audits.catalog import panel
+from recveil.core.random import generator
+from recveil.data.sources.catalog import load
+from recveil.data.splits import leave_one_out
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.models.bprmf import BPRMF
-from recveil.random import generator
 from recveil.testing.worlds import no_leak
 
 NEURAL = ("logistic", "mlp-1", "mlp-2", "mlp-3", "mlp-4")

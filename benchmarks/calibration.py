@@ -1,7 +1,7 @@
 """The audit is audited: false alarms, power, inversion, injection and coverage, counted over many made-up worlds.
 
-    python benchmarks/calibration.py [--scale 1.0] [--panels fast,full] [--jobs 2] > docs/calibration.md
-    python benchmarks/calibration.py --coverage [--scale 1.0] [--jobs 2] >> docs/calibration.md
+    python benchmarks/calibration.py [--scale 1.0] [--panels fast,full] [--jobs 2] > research/notes/calibration.md
+    python benchmarks/calibration.py --coverage [--scale 1.0] [--jobs 2] >> research/notes/calibration.md
 
 With --scale 1 the fast panel is run on 400 worlds without a leak, of which at most 31 may be called one, and on 260
 with one; the full panel on a tenth of these. --coverage deals the users of the worlds without a leak and with a planted
@@ -22,10 +22,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recveil.audit import audit
-from recveil.catalog import panel
-from recveil.games import Folds
-from recveil.random import generator
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.audits.catalog import panel
+from recveil.core.random import generator
 from recveil.testing.worlds import bayes_accuracy, injected_label, inverted_leak, no_leak, planted_leak
 
 RULES, PROTOCOL = Folds(5, 1), Folds(5, 5)

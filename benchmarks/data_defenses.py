@@ -2,7 +2,7 @@
 
     RECVEIL_DATA=... python benchmarks/data_defenses.py --data ml-1m --log rows.jsonl
     ... --data lastfm-360k-15k --targets gender,location --log rows.jsonl
-    python benchmarks/data_defenses.py --show rows.jsonl > docs/results/data_defenses.md
+    python benchmarks/data_defenses.py --show rows.jsonl > research/results/data_defenses.md
 
 One row for each data set, seed, target and method: the training part is changed, a model of 32 dimensions is trained on
 it anew (settings of the data set, no sense of time), its user vectors are attacked. The seed is that of defense, model
@@ -21,18 +21,18 @@ import numpy as np
 import rows as rows_of
 from sklearn.linear_model import LogisticRegression
 
-from recveil.attacks.attribute.battery import available
-from recveil.catalog import ATTACKS, MODELS, PANELS
-from recveil.core import Attribute, Dataset, Split
-from recveil.data.sources import load
-from recveil.data.split import leave_one_out
+from recveil.attacks.attribute.panels import available
+from recveil.audits.catalog import ATTACKS, MODELS, PANELS
+from recveil.core.random import generator
+from recveil.core.types import Attribute, Dataset, Split
+from recveil.data.sources.catalog import load
+from recveil.data.splits import leave_one_out
 from recveil.defenses.data.blurme import BlurMe
 from recveil.defenses.data.ldp import LDP
 from recveil.defenses.data.retrain import Retrain
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.metrics.ranking import Ranks, dot, known_as_misses, ndcg, seen_items
-from recveil.models.settings import SETTINGS
-from recveil.random import generator
+from recveil.models.tuned_settings import SETTINGS
 
 METHODS = {
     "none": None,

@@ -1,7 +1,7 @@
 """The privacy-utility frontier on ML-1M, BPR-MF, gender: every method at several strengths, by one panel.
 
     RECVEIL_DATA=... python benchmarks/frontier.py --log frontier.jsonl                      the measuring
-    python benchmarks/frontier.py --show frontier.jsonl > docs/results/frontier.md           the tables and the figure
+    python benchmarks/frontier.py --show frontier.jsonl > research/results/frontier.md       the tables and the figure
 
 Models, attacked users and ranking are those of `post_training.py`; the methods have their defaults, without a search. A
 strength below one is the straight walk to the full defense, which is what `strength` means for each method here. D2D is
@@ -20,13 +20,13 @@ import numpy as np
 import rows as rows_of
 from post_training import cloaked, trained
 
-from recveil.catalog import ATTACKS, PANELS
-from recveil.frontier import STRENGTHS, knee
+from recveil.audits.catalog import ATTACKS, PANELS
 from recveil.metrics.ranking import dot
-from recveil.protect import displacement
 from recveil.report.charts import draw
 from recveil.report.frontier import frontier
 from recveil.report.study import standing_alone
+from recveil.workflows.defended_release import displacement
+from recveil.workflows.frontier import STRENGTHS, knee
 
 DATA, MODEL, TARGET = "ml-1m", "bprmf", "gender"
 METHODS = ("none", "sliced", "gaussian", "leace", "attrcloak-df", "noise", "u2u", "d2d")
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--machine", default="two cores", help="in words, for the table")
     parser.add_argument("--log", default="frontier.jsonl")
     parser.add_argument("--show", help="files of rows, between commas")
-    parser.add_argument("--figure", default="docs/results/frontier.svg", help="where --show draws")
+    parser.add_argument("--figure", default="research/results/frontier.svg", help="where --show draws")
     given = parser.parse_args()
     if given.show:
         show(given)

@@ -2,16 +2,16 @@
 
     RECVEIL_DATA=... python benchmarks/membership.py --part heat --data ml-1m --kind general --log rows.jsonl
     RECVEIL_DATA=... python benchmarks/membership.py --part ablation --seeds 0 1 2 3 4 --log rows.jsonl
-    python benchmarks/membership.py --show rows.jsonl > docs/results/membership.md
+    python benchmarks/membership.py --show rows.jsonl > research/results/membership.md
     RECVEIL_DATA=... python benchmarks/membership.py --part null --data ml-100k --runs 100 --log rows.jsonl
     RECVEIL_DATA=... python benchmarks/membership.py --part power --data ml-100k --seeds 0 1 2 --log rows.jsonl
-    RECVEIL_DATA=... python benchmarks/membership.py --part features --pairs lfm:ncf --out docs/results
+    RECVEIL_DATA=... python benchmarks/membership.py --part features --pairs lfm:ncf --out research/results
     python benchmarks/membership.py --part speed [--device cuda] [--threads 1]
 
 One row for each data set, kind, seed, policy, shadow, target and game. Users are split in three by the seed; each model
 is trained once for each side and serves by every policy. Rows that are in the log already are not made again, and with
 `--cache DIR` neither are lists. `--limit` ends the run before the first row that would begin after so many seconds.
-`--epochs bert4rec=10` overrides the settings of `recveil.models.settings`, which `recveil membership` uses as well.
+`--epochs bert4rec=10` overrides the settings of `models.tuned_settings`, which `recveil membership` uses as well.
 """
 
 import os
@@ -32,18 +32,27 @@ from membership_checks import null, power
 
 from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA, ENCODERS
-from recveil.attacks.membership.texts import item_vectors
-from recveil.catalog import MODELS
-from recveil.core import Shadow, Watched
-from recveil.data.members import Parts, three_way
-from recveil.data.sources import load_data
-from recveil.data.watched import read_texts
+from recveil.attacks.membership.item_texts import item_vectors
+from recveil.audits.catalog import MODELS
+from recveil.audits.membership.audit import attack, game_of
+from recveil.audits.membership.platforms import (
+    SERVING,
+    Policy,
+    Served,
+    defend,
+    factor_items,
+    serve,
+    utility,
+    utility_lost,
+)
+from recveil.core.random import generator
+from recveil.core.types import Shadow, Watched
+from recveil.data.io.membership_files import read_texts
+from recveil.data.member_split import Parts, three_way
+from recveil.data.sources.catalog import load_data
 from recveil.defenses.lists.popularity import Popularity
-from recveil.membership import attack, game_of
 from recveil.models.lfm import LFM
-from recveil.models.settings import SETTINGS
-from recveil.random import generator
-from recveil.shadowing import SERVING, Policy, Served, defend, factor_items, serve, utility, utility_lost
+from recveil.models.tuned_settings import SETTINGS
 
 KINDS = {"general": ("itemknn", "lfm", "ncf"), "sequential": ("gru4rec", "caser", "bert4rec")}
 MINIMUMS = {"general": (20, 1), "sequential": (5, 5)}
@@ -324,7 +333,7 @@ def main() -> None:
     parser.add_argument("--user-minimum", type=int)
     parser.add_argument("--texts", help="item_id, title; items.parquet of the data set if not given")
     parser.add_argument("--log", default="membership.jsonl")
-    parser.add_argument("--out", default="docs/results", help="folder for pictures")
+    parser.add_argument("--out", default="research/results", help="folder for pictures")
     parser.add_argument("--cache", help="folder for lists")
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

@@ -13,18 +13,18 @@ import numpy as np
 
 from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA
-from recveil.attacks.membership.referenced import RMIA, LiRA
+from recveil.attacks.membership.reference_attacks import RMIA, LiRA
 from recveil.attacks.membership.shadowfree import ShadowFree
-from recveil.core import Shadow
-from recveil.data.members import Side, three_way
-from recveil.data.sources import load_data
-from recveil.membership import Game, attack
+from recveil.audits.membership.audit import Game, attack
+from recveil.audits.membership.platforms import Policy, factor_items, train
+from recveil.audits.membership.references import References
+from recveil.audits.membership.scenarios import Items, Model, World
+from recveil.core.random import generator
+from recveil.core.types import Shadow
+from recveil.data.member_split import Side, three_way
+from recveil.data.sources.catalog import load_data
 from recveil.models.als import ALS
-from recveil.random import generator
-from recveil.referencing import References
-from recveil.shadowing import Policy, factor_items, train
-from recveil.staging import Items, Model, World
-from recveil.watching import Play
+from recveil.workflows.membership import Play
 
 REFERENCES = {"null": 4, "power": 16}
 OVERFITTED = {"reg": 1e-4, "embedding_size": 128}

@@ -19,12 +19,12 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from recveil.attacks.membership.difference_vectors import difference_vectors
 from recveil.attacks.membership.dlmia import DLMIA
-from recveil.attacks.membership.features import difference_vectors
-from recveil.core import Watched
-from recveil.random import generator
+from recveil.audits.membership.platforms import Served
+from recveil.core.random import generator
+from recveil.core.types import Watched
 from recveil.report.charts import draw
-from recveil.shadowing import Served
 
 SHOWN = 100
 """Users of each cloud."""

@@ -2,7 +2,7 @@
 
     RECVEIL_DATA=... python benchmarks/post_training.py --choose settings.json                      the search, once
     RECVEIL_DATA=... python benchmarks/post_training.py --settings settings.json --log rows.jsonl   the measuring
-    python benchmarks/post_training.py --settings settings.json --show rows.jsonl > docs/results/post_training.md
+    python benchmarks/post_training.py --settings settings.json --show rows.jsonl > research/results/post_training.md
 
 Equal effort: every method gets five settings (`GRID`), tried on ML-1M, BPR-MF of a seed that no table has, and judged
 on a fifth of its users with their validation items. Kept is the setting with the smallest mean advantage over gender
@@ -25,16 +25,16 @@ from pathlib import Path
 import numpy as np
 import rows as rows_of
 
-from recveil.attacks.attribute.battery import available
-from recveil.attacks.attribute.views import two_releases
-from recveil.catalog import ATTACKS, EMBEDDING_DEFENSES, MODELS, PANELS
-from recveil.data.sources import load
-from recveil.data.split import leave_one_out
+from recveil.attacks.attribute.panels import available
+from recveil.attacks.attribute.surfaces import two_releases
+from recveil.audits.catalog import ATTACKS, EMBEDDING_DEFENSES, MODELS, PANELS
+from recveil.core.random import generator
+from recveil.data.sources.catalog import load
+from recveil.data.splits import leave_one_out
 from recveil.metrics.ranking import dot, ndcg
-from recveil.models.objective import bpr_of_users
-from recveil.models.settings import SETTINGS
-from recveil.protect import displacement
-from recveil.random import generator
+from recveil.models.losses import bpr_of_users
+from recveil.models.tuned_settings import SETTINGS
+from recveil.workflows.defended_release import displacement
 
 METHODS = ("none", "attrcloak-dd", "attrcloak-df", "u2u", "d2d", "noise", "leace", "gaussian", "attrcloak", "sliced")
 WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9)

@@ -32,21 +32,21 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from recveil.catalog import MODELS, model_for
-from recveil.core import Split
-from recveil.data.sources import load
-from recveil.data.split import leave_one_out
+from recveil.audits.catalog import MODELS, model_for
+from recveil.core.progress import reporting
+from recveil.core.random import generator
+from recveil.core.types import Split
+from recveil.data.sources.catalog import load
+from recveil.data.splits import leave_one_out
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.raid import Raid, RaidPaper
 from recveil.metrics.ranking import ndcg, rank, seen_items
-from recveil.models import loop
-from recveil.models.settings import SETTINGS
-from recveil.ot.barycenter import Barycenter, barycenter
-from recveil.ot.cost import squared_distances, typical_distance
-from recveil.ot.sinkhorn import Plan, sinkhorn
-from recveil.progress import reporting
-from recveil.protect import codes_of, fitted
-from recveil.random import generator
+from recveil.models import training_loop as loop
+from recveil.models.tuned_settings import SETTINGS
+from recveil.transport.barycenter import Barycenter, barycenter
+from recveil.transport.distances import squared_distances, typical_distance
+from recveil.transport.sinkhorn import Plan, sinkhorn
+from recveil.workflows.defended_release import codes_of, fitted
 
 ATOMS, D, TAU, EPSILON = 512, 32, 0.1, 0.05
 STEP = 0.5
@@ -299,9 +299,9 @@ def _kept(rival: np.ndarray, found: np.ndarray, lead: float, half: int) -> tuple
 
 def gain(folder: str) -> None:
     """RAID against itself without the pull, and against `sliced`, for every model and target of a study."""
-    from recveil.experiments.pool import lines, quality
-    from recveil.experiments.store import open_store
     from recveil.metrics.ranking import difference
+    from recveil.studies.pooled_seeds import lines, quality
+    from recveil.studies.store import open_store
 
     store = open_store(folder)
     found = {(at["model"], at["target"], at["defense"]): one for one in lines(store.plan(), [store]) if (at := one.at)}

@@ -13,9 +13,9 @@ import time
 import numpy as np
 import torch
 
-from recveil.core import Dataset
+from recveil.core.types import Dataset
 from recveil.metrics import ranking
-from recveil.models.publish import top_k
+from recveil.models.scoring import top_k
 
 
 def world(n_users: int, n_items: int, per_user: int, d: int) -> tuple:

@@ -1,8 +1,8 @@
 """One row for each released table: what attackers reach, what the ranking is worth; and rows as Markdown tables.
 
-Shared by the scripts that write `docs/results/`. A row keeps the headline advantage fold by fold and the rank of every
-test item, so that seeds are pooled rightly: folds of all seeds under one corrected interval, and for the ranking the
-mean over seeds for each user first, then the interval over users.
+Shared by the scripts that write `research/results/`. A row keeps the headline advantage fold by fold and the rank of
+every test item, so that seeds are pooled rightly: folds of all seeds under one corrected interval, and for the ranking
+the mean over seeds for each user first, then the interval over users.
 """
 
 import json
@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from recveil.attacks.attribute.tasks import Attack
-from recveil.audit import audit
-from recveil.core import Attribute, Estimate, Split
-from recveil.experiments import pool
-from recveil.experiments.attribute import change as paired_change
-from recveil.experiments.attribute import spared
-from recveil.experiments.packing import packed as packed  # the scripts say rows_of.packed
-from recveil.games import Folds
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.core.types import Attribute, Estimate, Split
 from recveil.metrics.ranking import Ranks, hit_rate, ndcg, rank, seen_items
+from recveil.studies import pooled_seeds as pool
+from recveil.studies.attribute_cells import change as paired_change
+from recveil.studies.attribute_cells import spared
+from recveil.studies.rank_codec import packed as packed  # the scripts say rows_of.packed
 
 FOLDS = Folds(5, 1)
 

@@ -26,17 +26,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recveil.audit import audit
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.core.random import generator
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.leace import Leace
 from recveil.defenses.embeddings.sliced import Sliced
-from recveil.games import Folds
-from recveil.random import generator
-from recveil.scale.audit import stratify
-from recveil.scale.cloak import cloak_table
-from recveil.scale.labels import Facts
-from recveil.scale.parquet import writer_options
-from recveil.scale.table import open_table
+from recveil.streaming.audit_sample import stratify
+from recveil.streaming.block_table import open_table
+from recveil.streaming.cloaked_table import cloak_table
+from recveil.streaming.labels import Facts
+from recveil.streaming.parquet_parts import writer_options
 
 D = 64
 PART = 1_000_000

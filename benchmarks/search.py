@@ -33,8 +33,8 @@ def prepare(data: str, device: str | None, threads: int) -> None:
     """Load the data once in each worker."""
     import torch
 
-    from recveil.data.sources import load
-    from recveil.data.split import leave_one_out
+    from recveil.data.sources.catalog import load
+    from recveil.data.splits import leave_one_out
 
     torch.set_num_threads(threads)
     _here.update(split=leave_one_out(load(data)), device=device)
@@ -42,9 +42,9 @@ def prepare(data: str, device: str | None, threads: int) -> None:
 
 def run(job: tuple) -> dict:
     """Train one model and measure it on the validation item and, for later, on the test item."""
-    from recveil.catalog import MODELS
+    from recveil.audits.catalog import MODELS
+    from recveil.core.random import generator
     from recveil.metrics.ranking import evaluate
-    from recveil.random import generator
 
     name, options, seed, deadline = job
     found = {"model": name, "options": options, "seed": seed}

@@ -24,24 +24,25 @@ from unittest.mock import patch
 
 import numpy as np
 
-from recveil.audit import audit
-from recveil.catalog import ATTACKS, model_for, panel
-from recveil.core import Attribute, AttributeAttack, Dataset, Split
-from recveil.data.sources import load
-from recveil.data.split import leave_one_out
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.audits.catalog import ATTACKS, model_for, panel
+from recveil.core.protocols import AttributeAttack
+from recveil.core.random import generator
+from recveil.core.types import Attribute, Dataset, Split
+from recveil.data.sources.catalog import load
+from recveil.data.splits import leave_one_out
 from recveil.defenses.embeddings import sliced
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
-from recveil.games import Folds
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.metrics.ranking import difference, dot, ndcg, rank, seen_items
 from recveil.models.bprmf import BPRMF
 from recveil.models.ncf import NCF
 from recveil.models.puresvd import PureSVD
-from recveil.ot.moments import Moments
-from recveil.protect import displacement
-from recveil.random import generator
 from recveil.testing.worlds import planted_leak
+from recveil.transport.moments import Moments
+from recveil.workflows.defended_release import displacement
 
 ATTACKERS = {**panel("fast", "cpu"), "forest": ATTACKS["forest"]("cpu")}
 METHODS = {

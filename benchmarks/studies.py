@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from recveil.experiments.plan import Cell, Plan
-from recveil.experiments.store import create, describe
-from recveil.experiments.study import Local, Outcome, run_study
+from recveil.studies.plans import Cell, Plan
+from recveil.studies.runs import Local, Outcome, run_study
+from recveil.studies.store import create, describe
 
 RAW = {
     "title": "trivial cells",
@@ -64,7 +64,7 @@ def listing(cells: int) -> None:
         describe(store, whole)
         for cell in whole.cells():
             (store.folder / "cells" / f"{cell.id}.json").write_text("{}")
-        command = [sys.executable, "-c", "from recveil.cli import main; main()", "study", "show", str(store.folder)]
+        command = [sys.executable, "-c", "from recveil.cli.app import main; main()", "study", "show", str(store.folder)]
         seconds, spent = [], resource.getrusage(resource.RUSAGE_CHILDREN)
         for _ in range(3):
             start = time.perf_counter()

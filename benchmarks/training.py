@@ -15,13 +15,13 @@ import torch
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-from recveil.data.sources import load
-from recveil.data.split import leave_one_out
+from recveil.core.random import generator
+from recveil.data.sources.catalog import load
+from recveil.data.splits import leave_one_out
 from recveil.metrics.ranking import dot, ndcg, rank, seen_items
 from recveil.models.bprmf import BPRMF
 from recveil.models.lightgcn import LightGCN
 from recveil.models.ncf import NCF
-from recveil.random import generator
 
 PLAIN_BATCH, PLAIN_STEPS = 256, 200
 

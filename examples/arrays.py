@@ -3,8 +3,8 @@
 import numpy as np
 
 from recveil import Attribute, Sliced, make_world
-from recveil.audit import audit
-from recveil.random import generator
+from recveil.audits.attribute.audit import audit
+from recveil.core.random import generator
 
 
 def main() -> None:

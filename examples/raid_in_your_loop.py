@@ -5,10 +5,10 @@ import torch
 from torch.nn import functional
 
 from recveil import make_world
-from recveil.audit import audit
-from recveil.core import Penalty
+from recveil.audits.attribute.audit import audit
+from recveil.core.protocols import Penalty
+from recveil.core.random import generator
 from recveil.defenses.training.raid import Raid
-from recveil.random import generator
 
 EPOCHS, BATCH, D = 10, 4096, 16
 

@@ -35,11 +35,11 @@ def made_up(tmp_path):
     """
     import numpy as np
 
-    from recveil.core import Estimate, Record
-    from recveil.experiments.packing import packed
-    from recveil.experiments.store import create, describe
+    from recveil.core.types import Estimate, Record
     from recveil.metrics.intervals import corrected_t
     from recveil.metrics.ranking import Ranks
+    from recveil.studies.rank_codec import packed
+    from recveil.studies.store import create, describe
 
     def ranks(share, rng):
         users = np.arange(400)

@@ -11,25 +11,25 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from recveil.attacks.attribute.battery import ATTACKS
+from recveil.attacks.attribute.panels import ATTACKS
 from recveil.attacks.attribute.tasks import Attack
 from recveil.attacks.membership.biased import Biased
-from recveil.audit import audit
-from recveil.core import Attribute, Estimate
-from recveil.data.members import three_way
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.audits.membership.audit import MembershipAudit, attack, game_of
+from recveil.audits.membership.platforms import Policy, factor_items, serve
+from recveil.audits.verdicts import METRICS, AttackResult
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
+from recveil.core.types import Attribute, Estimate
+from recveil.data.member_split import three_way
 from recveil.data.synthetic import make_world
-from recveil.errors import UsageError
-from recveil.games import Folds
-from recveil.membership import MembershipAudit, attack, game_of
 from recveil.metrics.leakage import auc, balanced_accuracy, confusion
 from recveil.metrics.ranking import hit_rate, precision, rank, seen_items
 from recveil.models.als import ALS
 from recveil.models.lightgcn import LightGCN
 from recveil.models.ncf import NCF
-from recveil.random import generator
-from recveil.shadowing import Policy, factor_items, serve
 from recveil.testing.worlds import checkerboard, injected_label, inverted_leak, planted_leak
-from recveil.verdict import METRICS, AttackResult
 
 ONE_DEAL = Folds(5, 1)
 

@@ -1,6 +1,6 @@
 """Run the command line with `python -m recveil`."""
 
-from recveil.cli import main
+from recveil.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from recveil.core.errors import UsageError
 from recveil.data.synthetic import SHARES, World, bayes_accuracy, class_means, demo_world, make_world
-from recveil.errors import UsageError
 
 
 def small(seed: int = 0, **changes: object) -> World:

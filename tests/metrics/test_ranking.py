@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.core import Attribute, Dataset, Split
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Attribute, Dataset, Split
 from recveil.metrics import ranking as r
 
 

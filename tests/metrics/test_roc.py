@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score, roc_curve
 
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
 from recveil.metrics.roc import auc, auc_difference, balanced_accuracy, best_threshold, proportion, tpr_at_fpr
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.core import Dataset, Split
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.random import generator
+from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import seen_items
 from recveil.models import als
 from recveil.models.als import ALS
-from recveil.random import generator
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from recveil.core.random import generator
 from recveil.metrics.ranking import evaluate, rank, seen_items
 from recveil.models import bprmf
 from recveil.models.bprmf import BPRMF, _Factors
 from recveil.models.sampling import positives
-from recveil.random import generator
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 

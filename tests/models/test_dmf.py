@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.core import Dataset, Split
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
+from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models.dmf import DMF, _Towers, _without
-from recveil.models.saving import load, save
-from recveil.random import generator
+from recveil.models.persistence import load, save
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.core import Dataset, IntArray
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
+from recveil.core.types import Dataset, IntArray
 from recveil.metrics.ranking import evaluate, ndcg, rank, seen_items
 from recveil.models.gru4rec import GRU4Rec, _Reader
-from recveil.models.saving import load, save
+from recveil.models.persistence import load, save
 from recveil.models.sequences import Windows, histories_of
-from recveil.random import generator
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recveil.core import Dataset, Split
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.random import generator
+from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import seen_items
 from recveil.models import itemknn
 from recveil.models.itemknn import ItemKNN
-from recveil.models.saving import load, save
-from recveil.random import generator
+from recveil.models.persistence import load, save
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
 from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models.lfm import LFM, _Factors, hardest
 from recveil.models.sampling import positives
-from recveil.random import generator
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 

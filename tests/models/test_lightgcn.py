@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy import sparse
 
-from recveil.core import Split
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
+from recveil.core.types import Split
 from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models.lightgcn import LightGCN, Matrix, _edges, _Graph, _normalized, spread
 from recveil.models.sampling import positives
-from recveil.random import generator
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
 from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models import ncf
 from recveil.models.ncf import NCF, _NeuMF
+from recveil.models.persistence import load, save
 from recveil.models.sampling import positives
-from recveil.models.saving import load, save
-from recveil.random import generator
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
 from recveil.metrics.ranking import seen_items
 from recveil.models.puresvd import PureSVD
-from recveil.random import generator
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 

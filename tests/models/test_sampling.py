@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.core import Dataset
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Dataset
 from recveil.models.sampling import from_histories, positives, shuffled, weighted_pairs
 
 

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.core import Dataset
-from recveil.data.split import leave_one_out
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Dataset
+from recveil.data.splits import leave_one_out
 from recveil.models.sequences import (
     Windows,
     check_options,

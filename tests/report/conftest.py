@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recveil.where import where_it_leaks
+from recveil.audits.attribute.leak_map import where_it_leaks
 
 
 def _estimate(value: float, half: float = 0.03, n: int = 1900) -> dict[str, Any]:

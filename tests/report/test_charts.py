@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from recveil.errors import MissingExtra
+from recveil.core.errors import MissingExtra
 from recveil.report.charts import CLASS_COLORS, COLORS, draw
 from recveil.report.leaks import where_it_leaks
 from recveil.report.summary import summarize

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recveil.audits.attribute.leak_map import FEWEST
 from recveil.report.formatting import (
     MISSING,
     SMALL_CELL,
@@ -18,7 +19,6 @@ from recveil.report.formatting import (
     text,
     too_small,
 )
-from recveil.where import FEWEST
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, "0.5", True, [], {}])

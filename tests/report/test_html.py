@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
 from recveil.report import render, write_report
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7 * 7 }}"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recveil.errors import DataError
+from recveil.core.errors import DataError
 from recveil.report.junit import judgements, junit, write_junit
 
 

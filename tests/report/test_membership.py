@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recveil.errors import DataError
+from recveil.core.errors import DataError
 from recveil.report.html import render
 from recveil.report.membership import told
 

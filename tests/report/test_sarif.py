@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recveil.errors import DataError
+from recveil.core.errors import DataError
 from recveil.report.sarif import sarif, write_sarif
 
 

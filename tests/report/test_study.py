@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from recveil.errors import DataError, UsageError
-from recveil.experiments.findings import findings
-from recveil.experiments.plan import Plan
+from recveil.core.errors import DataError, UsageError
 from recveil.report.html import render
 from recveil.report.study import studied, write_study
+from recveil.studies.plans import Plan
+from recveil.studies.tables import findings
 
 LEAKS = {"none": (0.6, 0.5), "<i>bad": (0.02, 0.48), "noise": (0.5, 0.4)}
 NAMES = ["none", {"name": "sliced", "label": "<i>bad"}, "noise"]

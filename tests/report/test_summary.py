@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from recveil.errors import DataError
+from recveil.core.errors import DataError
 from recveil.report.formatting import MISSING
 from recveil.report.html import render
 from recveil.report.summary import summarize

@@ -12,7 +12,7 @@ import pytest
 
 from recveil.attacks.attribute.classic import Quadratic
 from recveil.attacks.attribute.tasks import OneByOne
-from recveil.core import UNKNOWN
+from recveil.core.types import UNKNOWN
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.noise import Noise
 from recveil.testing.contracts import check_attack, check_embedding_defense

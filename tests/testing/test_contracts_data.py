@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recveil.core import Dataset
+from recveil.core.types import Dataset
 from recveil.defenses.data.retrain import Retrain
 from recveil.testing.contracts_data import check_data_defense
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.core import Attribute
-from recveil.defenses.training.unlearn import D2DInT
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.types import Attribute
+from recveil.defenses.training.au_int import D2DInT
 from recveil.testing.contracts_training import check_training_defense
 
 

@@ -9,7 +9,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.tree import DecisionTreeClassifier
 
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
 from recveil.testing.worlds import (
     bayes_accuracy,
     checkerboard,

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special
 
-from recveil.core import Attribute, Dataset, FloatArray, IntArray
-from recveil.errors import UsageError, unknown_name
-from recveil.random import generator
+from recveil.core.errors import UsageError, unknown_name
+from recveil.core.random import generator
+from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
 
 __all__ = ["SHARES", "World", "bayes_accuracy", "class_means", "demo_world", "make_world"]
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy import stats
 
-from recveil.core import Estimate, FloatArray
+from recveil.core.types import Estimate, FloatArray
 
 __all__ = ["LEVEL", "corrected_error", "corrected_p", "corrected_t"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from recveil.core import FloatArray, IntArray
+from recveil.core.types import FloatArray, IntArray
 
 __all__ = [
     "accuracy",

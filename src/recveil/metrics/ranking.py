@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from scipy import sparse, stats
 
-from recveil.core import Attribute, Dataset, Estimate, FloatArray, IntArray, Split
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Attribute, Dataset, Estimate, FloatArray, IntArray, Split
 
 __all__ = [
     "Ranks",

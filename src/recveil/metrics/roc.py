@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from recveil.core import Estimate, FloatArray
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Estimate, FloatArray
 from recveil.metrics.intervals import LEVEL
 
 __all__ = [

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
-from recveil.device import resolve
-from recveil.errors import UsageError
-from recveil.models.publish import dot_scores
+from recveil.core.device import resolve
+from recveil.core.errors import UsageError
+from recveil.core.progress import track
+from recveil.core.protocols import Penalty
+from recveil.core.random import torch_generator
+from recveil.core.types import Dataset, FloatArray, IntArray, Split
 from recveil.models.sampling import from_histories, weighted_pairs
-from recveil.progress import track
-from recveil.random import torch_generator
+from recveil.models.scoring import dot_scores
 
 __all__ = ["ALS"]
 

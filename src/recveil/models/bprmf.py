@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil.core import FloatArray, IntArray, Penalty, Split
-from recveil.device import resolve
+from recveil.core.device import resolve
+from recveil.core.protocols import Penalty
+from recveil.core.random import torch_generator
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import table
-from recveil.models.loop import History, Schedule, all_users, train
-from recveil.models.publish import dot_scores
 from recveil.models.sampling import Positives, from_histories, positives
-from recveil.random import torch_generator
+from recveil.models.scoring import dot_scores
+from recveil.models.training_loop import History, Schedule, all_users, train
 
 __all__ = ["BPRMF"]
 

@@ -11,15 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil.core import FloatArray, IntArray, Penalty, Split
-from recveil.device import resolve
-from recveil.errors import DataError, UsageError
+from recveil.core.device import resolve
+from recveil.core.errors import DataError, UsageError
+from recveil.core.protocols import Penalty
+from recveil.core.random import torch_generator
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import dropout, fresh, table, weights
-from recveil.models.loop import History, Schedule, all_users, train
-from recveil.models.publish import dot_scores
 from recveil.models.sampling import from_histories, shuffled
+from recveil.models.scoring import dot_scores
 from recveil.models.sequences import Histories, check_options, histories_of, in_blocks
-from recveil.random import torch_generator
+from recveil.models.training_loop import History, Schedule, all_users, train
 
 __all__ = ["Caser"]
 

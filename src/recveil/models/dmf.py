@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch.nn import functional
 
-from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
-from recveil.device import resolve
-from recveil.errors import UsageError, unknown_name
+from recveil.core.device import resolve
+from recveil.core.errors import UsageError, unknown_name
+from recveil.core.protocols import Penalty
+from recveil.core.random import torch_generator
+from recveil.core.types import Dataset, FloatArray, IntArray, Split
 from recveil.models.layers import fresh, table, weights
 from recveil.models.lfm import check_sampling, hardest
 from recveil.models.lightgcn import Matrix, spread
-from recveil.models.loop import History, Schedule, all_users, train
-from recveil.models.publish import dot_scores
 from recveil.models.sampling import from_histories, positives, weighted_pairs
-from recveil.random import torch_generator
+from recveil.models.scoring import dot_scores
+from recveil.models.training_loop import History, Schedule, all_users, train
 
 __all__ = ["DMF"]
 

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil.core import FloatArray, IntArray, Penalty, Split
+from recveil.core.protocols import Penalty
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import dropout, fresh, table
-from recveil.models.loop import History
-from recveil.models.publish import dot_scores
 from recveil.models.sampling import shuffled
+from recveil.models.scoring import dot_scores
 from recveil.models.sequences import (
     NO_TARGET,
     Histories,
@@ -27,6 +27,7 @@ from recveil.models.sequences import (
     read_histories,
     softmax_loss,
 )
+from recveil.models.training_loop import History
 
 __all__ = ["GRU4Rec"]
 

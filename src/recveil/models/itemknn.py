@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.progress import track
+from recveil.core.protocols import Penalty
+from recveil.core.types import Dataset, FloatArray, IntArray, Split
 from recveil.metrics.ranking import seen_items
 from recveil.models.sampling import from_histories
-from recveil.progress import track
 
 __all__ = ["ItemKNN"]
 

@@ -11,14 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil.core import FloatArray, IntArray, Penalty, Split
-from recveil.device import resolve
-from recveil.errors import UsageError
+from recveil.core.device import resolve
+from recveil.core.errors import UsageError
+from recveil.core.protocols import Penalty
+from recveil.core.random import torch_generator
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import fresh, table, weights
 from recveil.models.lfm import check_sampling, hardest
-from recveil.models.loop import History, Schedule, all_users, train
 from recveil.models.sampling import Positives, from_histories, positives
-from recveil.random import torch_generator
+from recveil.models.training_loop import History, Schedule, all_users, train
 
 __all__ = ["NCF"]
 

@@ -9,11 +9,12 @@ from typing import Self
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from recveil.core import FloatArray, IntArray, Penalty, Split
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.protocols import Penalty
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.metrics.ranking import seen_items
-from recveil.models.publish import dot_scores
 from recveil.models.sampling import from_histories
+from recveil.models.scoring import dot_scores
 
 __all__ = ["PureSVD"]
 

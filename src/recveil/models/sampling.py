@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from recveil.core import Dataset, FloatArray, IntArray
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Dataset, FloatArray, IntArray
 
 __all__ = ["Positives", "from_histories", "positives", "shuffled", "weighted_pairs"]
 

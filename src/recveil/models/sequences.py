@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil.core import Dataset, FloatArray, IntArray, Penalty, Split
-from recveil.device import resolve
-from recveil.errors import DataError, UsageError
+from recveil.core.device import resolve
+from recveil.core.errors import DataError, UsageError
+from recveil.core.protocols import Penalty
+from recveil.core.random import torch_generator
+from recveil.core.types import Dataset, FloatArray, IntArray, Split
 from recveil.models.layers import weights
-from recveil.models.loop import Schedule, all_users, train
 from recveil.models.sampling import from_histories
-from recveil.random import torch_generator
+from recveil.models.training_loop import Schedule, all_users, train
 
 __all__ = [
     "Histories",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from recveil.errors import MissingExtra
+from recveil.core.errors import MissingExtra
 
 __all__ = ["CLASS_COLORS", "COLORS", "draw"]
 

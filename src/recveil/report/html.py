@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from recveil.atomic import writing
+from recveil.core.files import writing
 from recveil.report.charts import CLASS_COLORS, COLORS, draw
 from recveil.report.membership import told
 from recveil.report.study import studied

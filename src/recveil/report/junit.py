@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from recveil.atomic import writing
+from recveil.core.files import writing
 from recveil.report.formatting import as_dict, finite, text
 from recveil.report.summary import summarize
 

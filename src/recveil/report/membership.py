@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from recveil.errors import DataError
+from recveil.core.errors import DataError
 from recveil.report.formatting import as_dict, count, discreet, estimate, finite, number, text
 from recveil.report.summary import SCHEMA
 

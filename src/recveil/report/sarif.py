@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from recveil.report.document import write_json
 from recveil.report.formatting import as_dict, text
 from recveil.report.junit import Judgement, judgements
+from recveil.workflows.documents import write_json
 
 __all__ = ["sarif", "write_sarif"]
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from recveil.atomic import writing
-from recveil.errors import DataError, unknown_name
-from recveil.experiments.findings import SCHEMA
+from recveil.core.errors import DataError, unknown_name
+from recveil.core.files import writing
 from recveil.report.formatting import as_dict, count, estimate, finite, number, text
 from recveil.report.tables import as_csv, as_latex, as_markdown, shown
+from recveil.studies.tables import SCHEMA
 
 __all__ = ["FORMATS", "standing_alone", "studied", "write_figures", "write_study"]
 

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from recveil.errors import DataError
+from recveil.core.errors import DataError
 from recveil.report.cost import cost, worth
 from recveil.report.figures import target_figures
 from recveil.report.formatting import (

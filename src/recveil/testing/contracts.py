@@ -14,11 +14,12 @@ import numpy as np
 from recveil.attacks.attribute.classic import Boosted
 from recveil.attacks.attribute.neural import Logistic
 from recveil.attacks.attribute.tasks import Attack, OneByOne, Task
-from recveil.audit import audit
-from recveil.core import UNKNOWN, Attribute, EmbeddingDefense, FloatArray, IntArray
-from recveil.games import Folds
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.core.protocols import EmbeddingDefense
+from recveil.core.random import generator
+from recveil.core.types import UNKNOWN, Attribute, FloatArray, IntArray
 from recveil.metrics.leakage import balanced_accuracy, confusion
-from recveil.random import generator
 from recveil.testing.worlds import bayes_accuracy, no_leak, planted_leak
 
 __all__ = ["check_attack", "check_embedding_defense"]

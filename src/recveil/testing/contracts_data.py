@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from recveil.core import UNKNOWN, DataDefense, Dataset
+from recveil.core.errors import UsageError
+from recveil.core.protocols import DataDefense
+from recveil.core.random import generator
+from recveil.core.types import UNKNOWN, Dataset
 from recveil.data.synthetic import make_world
-from recveil.errors import UsageError
-from recveil.random import generator
 
 __all__ = ["check_data_defense"]
 

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from recveil.core import Dataset, Recommender, Split
+from recveil.core.protocols import Recommender
+from recveil.core.random import generator
+from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import evaluate, seen_items
-from recveil.models.publish import release
-from recveil.models.saving import load, save
-from recveil.random import generator
+from recveil.models.persistence import load, save
+from recveil.models.scoring import release
 from recveil.testing.worlds import checkerboard
 
 __all__ = ["check_recommender"]

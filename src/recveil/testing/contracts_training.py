@@ -16,14 +16,15 @@ import torch
 from recveil.attacks.attribute.classic import Boosted
 from recveil.attacks.attribute.neural import Logistic
 from recveil.attacks.attribute.tasks import Attack, OneByOne
-from recveil.audit import audit
-from recveil.core import UNKNOWN, Attribute, FloatArray, Penalty, Split, TrainingDefense
-from recveil.data.split import leave_one_out
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.core.errors import RecveilError
+from recveil.core.protocols import Penalty, TrainingDefense
+from recveil.core.random import generator
+from recveil.core.types import UNKNOWN, Attribute, FloatArray, Split
+from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import make_world
-from recveil.errors import RecveilError
-from recveil.games import Folds
 from recveil.models.bprmf import BPRMF
-from recveil.random import generator
 
 __all__ = ["check_training_defense"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.core import Attribute, Dataset, FloatArray, IntArray, Split
-from recveil.data.split import leave_one_out
+from recveil.core.errors import UsageError, unknown_name
+from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Split
+from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import bayes_accuracy, class_means
-from recveil.errors import UsageError, unknown_name
 
 __all__ = ["bayes_accuracy", "checkerboard", "injected_label", "inverted_leak", "no_leak", "planted_leak"]
 

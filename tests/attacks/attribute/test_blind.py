@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recveil.attacks.attribute.battery import ATTACKS, NEVER_HEADLINE
+from recveil.attacks.attribute.panels import ATTACKS, NEVER_HEADLINE
 from recveil.attacks.attribute.tasks import Task
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.testing.worlds import planted_leak

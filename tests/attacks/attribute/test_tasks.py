@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from recveil.attacks.attribute.tasks import Bagged, OneByOne, Task
 from recveil.attacks.attribute.trees import Forest, tree
-from recveil.progress import reporting
+from recveil.core.progress import reporting
 from recveil.testing.worlds import planted_leak
 
 

@@ -11,7 +11,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from recveil.attacks.attribute.classic import balance
 from recveil.attacks.attribute.trees import Forest, Stumps, XGBoost, boosting, tree
-from recveil.errors import MissingExtra
+from recveil.core.errors import MissingExtra
 from recveil.testing.worlds import injected_label, planted_leak
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from recveil.attacks.membership.biased import Biased
-from recveil.core import Shadow, Watched
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Shadow, Watched
 from recveil.metrics.roc import auc
 
 

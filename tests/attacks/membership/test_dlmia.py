@@ -10,10 +10,11 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from recveil.attacks.membership import dlmia, replay
+from recveil.attacks.membership import cuda_graph as replay
+from recveil.attacks.membership import dlmia
 from recveil.attacks.membership.dlmia import DLMIA
-from recveil.core import Shadow, Watched
-from recveil.errors import DataError, TrainingError, UsageError
+from recveil.core.errors import DataError, TrainingError, UsageError
+from recveil.core.types import Shadow, Watched
 
 ITEMS, D = 60, 8
 QUICK: dict[str, Any] = {

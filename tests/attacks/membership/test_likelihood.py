@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from recveil.attacks.membership.likelihood import SIGNALS, lira, pair_signals, rmia, user_means
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
 
 
 def gaussian_world(n: int, R: int, gap: float, seed: int = 0) -> tuple[np.ndarray, ...]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from recveil.attacks.membership.rules import RULES, Rules
-from recveil.core import Shadow, Watched
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
+from recveil.core.types import Shadow, Watched
 
 # Item 0 is touched by four, 1 by three, 2 by two, 3 and 4 by one.
 HISTORIES = [np.array(h) for h in ([0, 1, 2], [0, 1], [0, 1, 2, 3], [0, 4])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recveil.attacks.membership.shadowfree import ShadowFree
-from recveil.core import Watched
+from recveil.core.types import Watched
 
 
 def test_score_is_above_one_half_where_the_inequality_says_member() -> None:

@@ -12,7 +12,7 @@ from scipy import integrate, special, stats
 from recveil.attacks.membership import vmf
 from recveil.attacks.membership.vmf import PROPOSALS, kl_to_uniform, log_normalizer, mean_length, noise
 from recveil.attacks.membership.vmf import sample as sample_from
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
 
 DIMENSIONS = (2, 3, 4, 16, 50, 66, 128, 512)
 K = torch.logspace(-3, 4, 36, dtype=torch.float64)

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from recveil.core import UNKNOWN, Dataset
+from recveil.core.errors import DataError, UsageError
+from recveil.core.random import generator
+from recveil.core.types import UNKNOWN, Dataset
 from recveil.data.synthetic import demo_world, make_world
 from recveil.defenses.data import blurme
 from recveil.defenses.data.blurme import BlurMe
-from recveil.defenses.data.telling import telling
-from recveil.errors import DataError, UsageError
+from recveil.defenses.data.class_evidence import telling
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.metrics.ranking import seen_items
-from recveil.random import generator
 from recveil.testing.contracts_data import check_data_defense
 
 

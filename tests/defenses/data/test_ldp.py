@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.core import UNKNOWN, Dataset, Split
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
+from recveil.core.types import UNKNOWN, Dataset, Split
 from recveil.data.synthetic import make_world
 from recveil.defenses.data.ldp import LDP, _chosen, epsilon_of
-from recveil.errors import UsageError
 from recveil.metrics.ranking import seen_items
 from recveil.models.bprmf import BPRMF
-from recveil.random import generator
 from recveil.testing.contracts_data import check_data_defense
 
 

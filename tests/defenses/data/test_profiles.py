@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.core import Attribute, Dataset
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Attribute, Dataset
 from recveil.defenses.data.profiles import check_share, lengths, named, some_of, top_rows, with_items
-from recveil.errors import DataError, UsageError
 
 
 def data(user: list[int], item: list[int], time: list[int] | None, n_users: int = 4, n_items: int = 10) -> Dataset:

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.core import UNKNOWN
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import UNKNOWN
 from recveil.defenses.embeddings.attrcloak import AttrCloak, AttrCloakDD, AttrCloakDF, with_rest
 from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.defenses.embeddings.minnorm import two_task_weight
-from recveil.errors import DataError, UsageError
-from recveil.ot.divergence import Classes, class_divergence, gradient, ridge_of
-from recveil.protect import displacement
+from recveil.defenses.embeddings.min_norm import two_task_weight
 from recveil.testing.contracts import check_embedding_defense
 from recveil.testing.worlds import planted_leak
+from recveil.transport.divergence import Classes, class_divergence, gradient, ridge_of
+from recveil.workflows.defended_release import displacement
 
 Constrained = partial(AttrCloak, device="cpu")
 DataFree = partial(AttrCloakDF, device="cpu", rate=5e-3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from recveil.core.errors import DataError, UsageError
 from recveil.defenses.embeddings.cells import CYCLES, cells_of, check_table, find
-from recveil.errors import DataError, UsageError
 
 TABLE = np.zeros((4, 2), dtype=np.float32)
 

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.core import UNKNOWN
+from recveil.core.types import UNKNOWN
 from recveil.defenses.embeddings.gaussian import Gaussian, fit_map
-from recveil.ot.gaussian import barycenter, bures
-from recveil.ot.moments import Moments
+from recveil.transport.bures_wasserstein import barycenter, bures
+from recveil.transport.moments import Moments
 
 
 def cloak(x: np.ndarray, codes: np.ndarray, **options: float) -> np.ndarray:

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from recveil.core import UNKNOWN
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import UNKNOWN
+from recveil.defenses.embeddings.fitted_maps import AffineMap
 from recveil.defenses.embeddings.leace import Leace, fit_map
-from recveil.defenses.embeddings.maps import AffineMap
-from recveil.errors import DataError, UsageError
 from recveil.metrics.leakage import balanced_accuracy, confusion
-from recveil.ot.moments import Moments
 from recveil.testing.contracts import check_embedding_defense
+from recveil.transport.moments import Moments
 
 
 def cloak(x: np.ndarray, codes: np.ndarray, **options: float) -> np.ndarray:

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from recveil.core import UNKNOWN
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import UNKNOWN
 from recveil.defenses.embeddings.noise import Noise
-from recveil.errors import DataError, UsageError
 from recveil.testing.contracts import check_embedding_defense
 
 

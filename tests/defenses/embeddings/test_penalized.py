@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.core import UNKNOWN
+from recveil.core.errors import DataError, TrainingError, UsageError
+from recveil.core.progress import reporting
+from recveil.core.types import UNKNOWN
 from recveil.defenses.embeddings.penalized import AdversarialPoT, Penalized
 from recveil.defenses.training.adversarial import Adversarial
+from recveil.defenses.training.au_int import D2DInT, U2UInT
 from recveil.defenses.training.rap import RAP
-from recveil.defenses.training.unlearn import D2DInT, U2UInT
-from recveil.errors import DataError, TrainingError, UsageError
-from recveil.progress import reporting
 from recveil.testing.contracts import check_embedding_defense
 from recveil.testing.worlds import planted_leak
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.attacks.attribute.battery import ATTACKS
+from recveil.attacks.attribute.panels import ATTACKS
 from recveil.attacks.attribute.tasks import Attack
-from recveil.audit import audit
-from recveil.core import UNKNOWN, Attribute
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.core.errors import UsageError
+from recveil.core.types import UNKNOWN, Attribute
 from recveil.defenses.embeddings import sliced
 from recveil.defenses.embeddings.cells import cells_of
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
-from recveil.errors import UsageError
-from recveil.games import Folds
 from recveil.testing.worlds import no_leak, planted_leak
 
 

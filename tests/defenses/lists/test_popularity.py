@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
+from recveil.core.errors import DataError, UsageError
 from recveil.defenses.lists.popularity import Popularity
-from recveil.errors import DataError, UsageError
 
 POPULARITY = np.array([0, 9, 8, 7, 6, 5, 4, 3, 0, 1.0])
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.attacks.attribute.battery import ATTACKS
-from recveil.audit import audit
-from recveil.core import UNKNOWN, Attribute
-from recveil.data.split import leave_one_out
+from recveil.attacks.attribute.panels import ATTACKS
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
+from recveil.core.types import UNKNOWN, Attribute
+from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import demo_world
 from recveil.defenses.training.adversarial import Adversarial
-from recveil.errors import UsageError
-from recveil.games import Folds
 from recveil.models.bprmf import BPRMF
-from recveil.random import generator
 from recveil.testing.contracts_training import check_training_defense
 from recveil.testing.worlds import no_leak, planted_leak
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from recveil.defenses.training.alignment import SEEDINGS, Atoms, ClassMaps, far_apart, stratified
-from recveil.ot.cost import typical_distance
 from recveil.testing.worlds import planted_leak
+from recveil.transport.distances import typical_distance
 
 
 def world(n: int = 400, d: int = 4) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from recveil.core import UNKNOWN, Attribute
+from recveil.core.random import torch_generator
+from recveil.core.types import UNKNOWN, Attribute
 from recveil.defenses.training.discriminators import Discriminators, Groups, Standard, secrets_of
-from recveil.random import torch_generator
 from recveil.testing.worlds import no_leak, planted_leak
 
 

@@ -8,25 +8,26 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.attacks.attribute.battery import ATTACKS
-from recveil.audit import audit
-from recveil.catalog import MODELS
-from recveil.core import UNKNOWN, Attribute, Penalty
-from recveil.data.sources import load_data
-from recveil.data.split import leave_one_out
+from recveil.attacks.attribute.panels import ATTACKS
+from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.folds import Folds
+from recveil.audits.catalog import MODELS
+from recveil.core.errors import DataError, UsageError
+from recveil.core.protocols import Penalty
+from recveil.core.random import generator
+from recveil.core.types import UNKNOWN, Attribute
+from recveil.data.sources.catalog import load_data
+from recveil.data.splits import leave_one_out
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.alignment import Atoms
 from recveil.defenses.training.raid import Raid, RaidPaper
-from recveil.errors import DataError, UsageError
-from recveil.games import Folds
 from recveil.metrics.ranking import ndcg, rank, seen_items
-from recveil.models import loop
+from recveil.models import training_loop as loop
 from recveil.models.bprmf import BPRMF
-from recveil.ot.cost import typical_distance
-from recveil.protect import fitted, protect
-from recveil.random import generator
 from recveil.testing.worlds import checkerboard, planted_leak
+from recveil.transport.distances import typical_distance
+from recveil.workflows.defended_release import fitted, protect
 
 EVERYBODY = torch.arange(400)
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.core import UNKNOWN, Attribute
-from recveil.data.split import leave_one_out
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
+from recveil.core.types import UNKNOWN, Attribute
+from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import demo_world
 from recveil.defenses.training.discriminators import Standard
 from recveil.defenses.training.rap import RAP
-from recveil.errors import UsageError
 from recveil.models.bprmf import BPRMF
-from recveil.random import generator
 from recveil.testing.contracts_training import check_training_defense
 from recveil.testing.worlds import planted_leak
 

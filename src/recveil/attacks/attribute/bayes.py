@@ -10,7 +10,7 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.naive_bayes import GaussianNB
 
 from recveil.attacks.attribute.classic import balance, softmax
-from recveil.core import FloatArray, IntArray
+from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["LinearDiscriminant", "NaiveBayes"]
 

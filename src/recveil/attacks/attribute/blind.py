@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from recveil.attacks.attribute.tasks import Task
-from recveil.core import FloatArray, IntArray
+from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Majority", "StratifiedRandom"]
 

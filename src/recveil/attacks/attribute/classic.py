@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 
-from recveil.core import FloatArray, IntArray
+from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Boosted", "Neighbors", "Quadratic", "balance", "cut", "patient", "quantiles", "softmax"]
 

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil import device as devices
 from recveil.attacks.attribute.backprop import Layers, Network, forward
 from recveil.attacks.attribute.tasks import Task
-from recveil.core import FloatArray, IntArray
-from recveil.progress import track
-from recveil.random import torch_generator
+from recveil.core import device as devices
+from recveil.core.progress import track
+from recveil.core.random import torch_generator
+from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Logistic", "Perceptron"]
 

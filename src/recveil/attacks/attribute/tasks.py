@@ -13,8 +13,9 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import ThreadpoolController
 
-from recveil.core import AttributeAttack, FloatArray, IntArray
-from recveil.progress import track
+from recveil.core.progress import track
+from recveil.core.protocols import AttributeAttack
+from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Attack", "Bagged", "OneByOne", "Task", "side_by_side"]
 

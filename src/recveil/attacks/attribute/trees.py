@@ -13,8 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from recveil.attacks.attribute.classic import Boosted, balance, cut, quantiles, softmax
-from recveil.core import FloatArray, IntArray
-from recveil.errors import MissingExtra
+from recveil.core.errors import MissingExtra
+from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Forest", "Stumps", "XGBoost", "boosting", "tree"]
 

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil.attacks.membership.features import difference_vectors
-from recveil.core import FloatArray, Shadow, Watched
-from recveil.device import resolve
-from recveil.errors import DataError, UsageError
-from recveil.progress import track
-from recveil.random import torch_generator
+from recveil.attacks.membership.difference_vectors import difference_vectors
+from recveil.core.device import resolve
+from recveil.core.errors import DataError, UsageError
+from recveil.core.progress import track
+from recveil.core.random import torch_generator
+from recveil.core.types import FloatArray, Shadow, Watched
 
 __all__ = ["Biased"]
 

@@ -29,15 +29,15 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil import device as devices
-from recveil.attacks.membership.features import difference_vectors
-from recveil.attacks.membership.replay import Replayed
+from recveil.attacks.membership.cuda_graph import Replayed
+from recveil.attacks.membership.difference_vectors import difference_vectors
+from recveil.attacks.membership.truth_weights import first_scores, sample_weights, truth_scores
 from recveil.attacks.membership.vae import DualVAE, GaussianVAE, critic_loss, perceptron
-from recveil.attacks.membership.weights import first_scores, sample_weights, truth_scores
-from recveil.core import FloatArray, Shadow, Watched
-from recveil.errors import DataError, TrainingError, UsageError, unknown_name
-from recveil.progress import track
-from recveil.random import torch_generator
+from recveil.core import device as devices
+from recveil.core.errors import DataError, TrainingError, UsageError, unknown_name
+from recveil.core.progress import track
+from recveil.core.random import torch_generator
+from recveil.core.types import FloatArray, Shadow, Watched
 
 __all__ = ["DLMIA", "Features"]
 

@@ -22,9 +22,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
-from recveil.attacks.membership.features import flatten
-from recveil.core import FloatArray, IntArray
-from recveil.errors import DataError, UsageError, unknown_name
+from recveil.attacks.membership.difference_vectors import flatten
+from recveil.core.errors import DataError, UsageError, unknown_name
+from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["SIGNALS", "Signals", "lira", "pair_signals", "rmia", "user_means"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from recveil.attacks.membership.features import flatten
-from recveil.core import FloatArray, IntArray, Shadow, Watched
-from recveil.errors import UsageError
+from recveil.attacks.membership.difference_vectors import flatten
+from recveil.core.errors import UsageError
+from recveil.core.types import FloatArray, IntArray, Shadow, Watched
 
 __all__ = ["RULES", "Rules", "item_counts", "overlap"]
 

@@ -15,9 +15,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from recveil.attacks.membership.features import mean_vectors, vectors_of
+from recveil.attacks.membership.difference_vectors import mean_vectors, vectors_of
 from recveil.attacks.membership.rules import item_counts
-from recveil.core import FloatArray, Shadow, Watched
+from recveil.core.types import FloatArray, Shadow, Watched
 
 __all__ = ["ShadowFree"]
 

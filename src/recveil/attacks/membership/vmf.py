@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import torch
 
-from recveil.errors import UsageError
+from recveil.core.errors import UsageError
 
 __all__ = ["Noise", "kl_to_uniform", "log_normalizer", "mean_length", "noise", "sample"]
 

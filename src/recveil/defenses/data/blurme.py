@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from recveil.core import Attribute, Dataset, FloatArray, IntArray
+from recveil.core.errors import UsageError, unknown_name
+from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
+from recveil.defenses.data.class_evidence import telling
 from recveil.defenses.data.profiles import check_share, lengths, named, some_of, with_items
-from recveil.defenses.data.telling import telling
-from recveil.errors import UsageError, unknown_name
 from recveil.metrics.ranking import seen_items
 
 __all__ = ["BlurMe"]

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recveil.core import Dataset, IntArray
+from recveil.core.errors import UsageError
+from recveil.core.types import Dataset, IntArray
 from recveil.defenses.data.profiles import check_share, named, with_items
-from recveil.errors import UsageError
 
 __all__ = ["LDP", "epsilon_of"]
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.core import Attribute, Dataset, FloatArray, IntArray
-from recveil.errors import DataError, UsageError, unknown_name
+from recveil.core.errors import DataError, UsageError, unknown_name
+from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
 
 __all__ = ["check_share", "lengths", "named", "some_of", "top_rows", "with_items"]
 

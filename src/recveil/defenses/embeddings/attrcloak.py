@@ -1,6 +1,6 @@
 """AttrCloak (Wu et al., ICDE 2025): make the classes' Gaussians alike and keep the recommendations.
 
-The privacy loss is the class divergence of `recveil.ot.divergence`, mean over the attributes, each over the users
+The privacy loss is the class divergence of `transport.divergence`, mean over the attributes, each over the users
 labelled for it. Three forms: `attrcloak-df` and `attrcloak-dd` are the paper's, two losses weighed by MGDA; `attrcloak`
 is the constrained form of the same two goals, because min-norm weighting stops at the first point where the losses
 pull against each other, long before the attack is weak.
@@ -19,15 +19,15 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from recveil import device as devices
-from recveil.core import UNKNOWN, FloatArray, IntArray
+from recveil.core import device as devices
+from recveil.core.errors import UsageError
+from recveil.core.types import UNKNOWN, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of, check_table
 from recveil.defenses.embeddings.gaussian import carry
-from recveil.defenses.embeddings.minnorm import Task, descend, two_task_weight
-from recveil.errors import UsageError
-from recveil.ot.divergence import Classes, class_divergence, gradient, ridge_of
-from recveil.ot.moments import Moments
-from recveil.ot.tradeoff import Point, Tradeoff
+from recveil.defenses.embeddings.min_norm import Task, descend, two_task_weight
+from recveil.transport.divergence import Classes, class_divergence, gradient, ridge_of
+from recveil.transport.moments import Moments
+from recveil.transport.tradeoff import Point, Tradeoff
 
 __all__ = ["AttrCloak", "AttrCloakDD", "AttrCloakDF", "with_rest"]
 
@@ -187,7 +187,7 @@ class AttrCloak:
     every class has more users than dimensions. `strength` takes a share: of the way from today's divergence to the
     aimed one, or of the budget. A divergence under a millionth of today's counts as none.
 
-    Departs: the paper adds the two losses. How the optimum is found, and what is proven of it: `recveil.ot.tradeoff`.
+    Departs: the paper adds the two losses. How the optimum is found, and what is proven of it: `transport.tradeoff`.
     """
 
     strength: float = 1.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recveil.core import UNKNOWN, FloatArray, IntArray
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import UNKNOWN, FloatArray, IntArray
 
 __all__ = ["Cells", "alone", "cells_of", "check_table", "find"]
 

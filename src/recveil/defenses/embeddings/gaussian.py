@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from recveil import device as devices
-from recveil.core import FloatArray, IntArray
+from recveil.core import device as devices
+from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import Cells, cells_of, check_table
-from recveil.defenses.embeddings.maps import AffineMap, FittedMap, Keeps, Stage, blend
-from recveil.ot import gaussian
-from recveil.ot.moments import Moments
+from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Keeps, Stage, blend
+from recveil.transport import bures_wasserstein as gaussian
+from recveil.transport.moments import Moments
 
 __all__ = ["AffineMap", "Gaussian", "carry", "fit_map", "fit_stages"]
 

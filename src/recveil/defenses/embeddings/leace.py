@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from recveil import device as devices
-from recveil.core import FloatArray, IntArray
+from recveil.core import device as devices
+from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of, check_table
-from recveil.defenses.embeddings.maps import AffineMap, FittedMap, Keeps, Stage, blend
-from recveil.ot.moments import Moments
+from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Keeps, Stage, blend
+from recveil.transport.moments import Moments
 
 __all__ = ["Leace", "fit_map"]
 

@@ -15,11 +15,11 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from recveil import device as devices
-from recveil.core import FloatArray, IntArray
+from recveil.core import device as devices
+from recveil.core.errors import UsageError
+from recveil.core.random import torch_generator
+from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table
-from recveil.errors import UsageError
-from recveil.random import torch_generator
 
 __all__ = ["Noise"]
 

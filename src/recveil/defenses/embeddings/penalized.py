@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from recveil import device as devices
-from recveil.core import UNKNOWN, Attribute, FloatArray, IntArray, TrainingDefense
+from recveil.core import device as devices
+from recveil.core.errors import DataError, TrainingError, UsageError, unknown_name
+from recveil.core.progress import track
+from recveil.core.protocols import TrainingDefense
+from recveil.core.random import torch_generator
+from recveil.core.types import UNKNOWN, Attribute, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table
 from recveil.defenses.training.adversarial import Adversarial
 from recveil.defenses.training.raid import RaidPaper
-from recveil.errors import DataError, TrainingError, UsageError, unknown_name
-from recveil.progress import track
-from recveil.random import torch_generator
 
 __all__ = ["AdversarialPoT", "Penalized", "RaidPoT"]
 

@@ -9,7 +9,7 @@
    attackers fall below chance, and a leak upside down is still a leak. So each class gets the moments of a reference of
    its own: n_k rows drawn from all users.
 
-Departs: the prototype moved all the way in every round and drew along each axis (docs/sliced.md says what that cost).
+Departs: the prototype moved all the way in every round and drew along each axis.
 Limit: needs every user's attribute when applied; a user with an unknown one only goes through the pooled Gaussian map.
 """
 
@@ -22,17 +22,17 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from recveil import device as devices
-from recveil.core import FloatArray, IntArray
+from recveil.core import device as devices
+from recveil.core.errors import UsageError
+from recveil.core.random import torch_generator
+from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import Cells, alone, cells_of, check_table
+from recveil.defenses.embeddings.fitted_maps import FittedMap, Keeps, SlicedMap, blend, unit
 from recveil.defenses.embeddings.gaussian import fit_stages
-from recveil.defenses.embeddings.maps import FittedMap, Keeps, SlicedMap, blend, unit
-from recveil.errors import UsageError
-from recveil.ot import gaussian
-from recveil.ot.bulk import bulk
-from recveil.ot.moments import Moments
-from recveil.ot.sliced import align_axes, fit_shifts, random_rotation
-from recveil.random import torch_generator
+from recveil.transport import bures_wasserstein as gaussian
+from recveil.transport.moments import Moments
+from recveil.transport.quantile_alignment import align_axes, fit_shifts, random_rotation
+from recveil.transport.robust_moments import bulk
 
 __all__ = ["MOST_OF_LARGE", "Sliced", "carry_rounds"]
 
@@ -42,7 +42,7 @@ CYCLE = (8, 4, 2, 1, 0)
 BY_CHANCE = 0.2
 """The share of what chance alone would move that is taken off every move, for each class but one; more where users are
 fewer than `ENOUGH`. Without it rounds fit the sample: users are moved far for nothing, and come to avoid their own
-class; with all of it neighbors still tell (docs/sliced.md)."""
+class; with all of it neighbors still tell (research/notes/sliced.md)."""
 
 BY_CHANCE_AT_COLUMNS = 1.0
 """The same along the columns, the only axes that come again and again: trees would see them fitted."""
@@ -57,7 +57,7 @@ away from round to round."""
 USERS, USERS_IN_TAILS = 75, 40
 """For so many users there is one round, where tails are light, where they are heavy. With fewer rounds neighbors and
 trees still tell the class, with more, neighbors come to be of another class more often than chance has it, for 32
-dimensions as for 128 (docs/sliced.md)."""
+dimensions as for 128 (research/notes/sliced.md)."""
 
 LIGHT, HEAVY = 4.0, 4.5
 """Kurtosis of the columns (their median) up to which tails are light, from which on they are heavy. A normal
@@ -142,7 +142,7 @@ def _turns(codes: IntArray, passes: list[Cells], wanted: int) -> list[tuple[Cell
     """Which classes are carried in turn, each by how many rounds.
 
     After joint cells every attribute alone, all of them together half as many rounds again: what a small cell keeps
-    along an axis because it may be chance adds up over the cells of one class (docs/sliced.md).
+    along an axis because it may be chance adds up over the cells of one class (research/notes/sliced.md).
     """
     turns = [(cells, -(-wanted // len(passes))) for cells in passes]
     joint = len(passes) == 1 and codes.ndim > 1 and codes.shape[1] > 1

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recveil.core import FloatArray, IntArray
-from recveil.errors import DataError, UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Popularity"]
 

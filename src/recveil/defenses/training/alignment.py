@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from sklearn.cluster import kmeans_plusplus
 
-from recveil.core import FloatArray, IntArray
+from recveil.core.random import torch_generator
+from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of
 from recveil.defenses.embeddings.gaussian import carry
 from recveil.defenses.embeddings.sliced import carry_rounds
-from recveil.ot.barycenter import Barycenter, barycenter, free_barycenter
-from recveil.ot.cost import squared_distances, typical_distance
-from recveil.ot.sinkhorn import sinkhorn
-from recveil.random import torch_generator
+from recveil.transport.barycenter import Barycenter, barycenter, free_barycenter
+from recveil.transport.distances import squared_distances, typical_distance
+from recveil.transport.sinkhorn import sinkhorn
 
 __all__ = ["SEEDINGS", "Alignment", "Atoms", "ClassMaps", "Places", "far_apart", "stratified"]
 

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil.core import Attribute, FloatArray, IntArray
-from recveil.random import torch_generator
+from recveil.core.random import torch_generator
+from recveil.core.types import Attribute, FloatArray, IntArray
 
 __all__ = ["Discriminators", "Groups", "Secret", "Standard", "secrets_of"]
 

@@ -33,11 +33,12 @@ from functools import partial
 import numpy as np
 import torch
 
-from recveil.core import Attribute, Penalty
+from recveil.core.errors import DataError, UsageError
+from recveil.core.protocols import Penalty
+from recveil.core.types import Attribute
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.alignment import SEEDINGS, Alignment, Atoms, ClassMaps
-from recveil.defenses.training.pull import Pull
-from recveil.errors import DataError, UsageError
+from recveil.defenses.training.attribute_pull import Pull
 
 __all__ = ["Raid", "RaidPaper"]
 

@@ -20,8 +20,11 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from recveil.core import Attribute, Penalty
-from recveil.defenses.training.checks import (
+from recveil.core.errors import UsageError
+from recveil.core.protocols import Penalty
+from recveil.core.types import Attribute
+from recveil.defenses.training.discriminators import Groups, Standard, secrets_of
+from recveil.defenses.training.option_checks import (
     Nothing,
     at_least,
     check_rows,
@@ -29,8 +32,6 @@ from recveil.defenses.training.checks import (
     check_targets,
     not_begun,
 )
-from recveil.defenses.training.discriminators import Groups, Standard, secrets_of
-from recveil.errors import UsageError
 
 __all__ = ["RAP"]
 

@@ -1,0 +1,146 @@
+"""Support vector machines, class-balanced. Their margins are turned into beliefs by a softmax, without Platt's fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem
+from sklearn.svm import SVC, LinearSVC
+
+from recveil.attacks.attribute.classic import balance, patient, softmax
+from recveil.core.types import FloatArray, IntArray
+
+__all__ = ["ByMargin", "LinearSVM", "RadialSVM"]
+
+CHUNK = 20_000
+"""Users whose kernel features are held at once."""
+
+
+@dataclass
+class ByMargin:
+    """Any classifier that has a `decision_function`, with the softmax of its margins as belief.
+
+    The guesses are those of the classifier; the beliefs rank users as the margins do, and are not calibrated.
+    """
+
+    model: Any
+
+    def fit(self, x: FloatArray, y: IntArray) -> Self:
+        """Fit the classifier."""
+        with patient():
+            self.model.fit(x, y)
+        return self
+
+    def predict_proba(self, x: FloatArray) -> FloatArray:
+        """The softmax of the margins, one class against the rest."""
+        margin = np.asarray(self.model.decision_function(x))
+        return softmax(np.stack([-margin, margin], 1) if margin.ndim == 1 else margin)
+
+
+@dataclass
+class LinearSVM:
+    """Linear support vector machine, class-balanced, with the squared hinge solved in the primal."""
+
+    C: float = 1.0
+    seed: int = 0
+    _machine: ByMargin = field(init=False, repr=False)
+
+    def fit(self, x: FloatArray, y: IntArray) -> Self:
+        """Find the widest margin."""
+        self._machine = ByMargin(LinearSVC(C=self.C, dual=False, class_weight="balanced")).fit(x, y)
+        return self
+
+    def predict_proba(self, x: FloatArray) -> FloatArray:
+        """The softmax of the margins."""
+        return self._machine.predict_proba(x)
+
+
+@dataclass
+class RadialSVM:
+    """Support vector machine with a Gaussian kernel, class-balanced; above `exact` training users an approximation.
+
+    The exact solution costs the square of the users and more. Above `exact` the kernel is replaced by `landmarks`
+    Nystroem features beside the columns themselves (the smooth part of a wide kernel is nearly linear), and the
+    machine on them is linear: cost and memory grow linearly in users up to `most`, above which it learns from a sample
+    of `most` users with as many from each class as there are. What it gives up is fine structure in many dimensions:
+    of a parity hidden in 32 columns it found an advantage of 0.31 where the exact machine found 0.51.
+    """
+
+    C: float = 1.0
+    exact: int = 2_000
+    landmarks: int = 300
+    most: int = 100_000
+    seed: int = 0
+    _machine: ByMargin = field(init=False, repr=False)
+    _map: Nystroem | None = field(init=False, repr=False, default=None)
+
+    def fit(self, x: FloatArray, y: IntArray) -> Self:
+        """Find the widest margin."""
+        self._map = None
+        gamma = 1 / max(x.shape[1] * float(x.var()), 1e-12)
+        if len(x) <= self.exact:
+            self._machine = ByMargin(SVC(C=self.C, gamma=gamma, class_weight="balanced", cache_size=500)).fit(x, y)
+            return self
+        x, y = self._sample(x, y)
+        self._map = Nystroem(gamma=gamma, n_components=self.landmarks, random_state=self.seed).fit(x)
+        self._machine = ByMargin(Newton(self.C)).fit(self._features(x), y)
+        return self
+
+    def predict_proba(self, x: FloatArray) -> FloatArray:
+        """The softmax of the margins."""
+        parts = [x[start : start + CHUNK] for start in range(0, max(len(x), 1), CHUNK)]
+        return np.concatenate([self._machine.predict_proba(self._features(part)) for part in parts])
+
+    def _features(self, x: FloatArray) -> FloatArray:
+        return x if self._map is None else np.hstack([self._map.transform(x), x * np.sqrt(self._map.gamma)])
+
+    def _sample(self, x: FloatArray, y: IntArray) -> tuple[FloatArray, IntArray]:
+        if len(x) <= self.most:
+            return x, y
+        rng = np.random.default_rng(self.seed)
+        classes = np.unique(y)
+        rows = np.concatenate([rng.permutation(np.flatnonzero(y == k))[: self.most // len(classes)] for k in classes])
+        return x[rows], y[rows]
+
+
+@dataclass
+class Newton:
+    """The linear machine with squared hinge, one class against the rest, by Newton's method (Chapelle, 2007).
+
+    A step is one system of the size of the columns, over the users on the wrong side of their margin; once these stay
+    the same the solution is exact. On a few hundred correlated columns a tenth of the time of scikit-learn's LinearSVC.
+    """
+
+    C: float = 1.0
+    steps: int = 20
+    _w: FloatArray = field(init=False, repr=False)
+
+    def fit(self, x: FloatArray, y: IntArray) -> Self:
+        """Find the widest margins."""
+        a = np.hstack([x, np.ones((len(x), 1))]).astype(np.float32)  # the sums over users are most of the time
+        classes = np.unique(y)
+        sides = [np.where(y == k, 1.0, -1.0) for k in (classes[1:] if len(classes) == 2 else classes)]
+        self._w = np.stack([self._one(a, side) for side in sides], axis=1)
+        return self
+
+    def decision_function(self, x: FloatArray) -> FloatArray:
+        """How far on the positive side."""
+        margin = x @ self._w[:-1] + self._w[-1]
+        return np.asarray(margin[:, 0] if margin.shape[1] == 1 else margin)
+
+    def _one(self, a: FloatArray, side: FloatArray) -> FloatArray:
+        weight = (2 * self.C * balance((side > 0).astype(np.int64))).astype(np.float32)
+        ridge = np.ones(a.shape[1])
+        ridge[-1] = 1e-6  # the intercept is not penalized
+        w: FloatArray = np.zeros(a.shape[1])
+        wrong = np.ones(len(a), dtype=bool)
+        for _ in range(self.steps):
+            of = a[wrong] * weight[wrong, None]
+            w = np.linalg.solve((of.T @ a[wrong]).astype(np.float64) + np.diag(ridge), of.T @ side[wrong])
+            now = side * (a @ w.astype(np.float32)) < 1
+            if np.array_equal(now, wrong):
+                break
+            wrong = now
+        return w

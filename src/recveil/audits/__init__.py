@@ -1,0 +1,1 @@
+"""Audits: attacks played under fair rules, turned into numbers with intervals and a verdict."""

@@ -1,0 +1,1 @@
+"""Attribute inference: can somebody infer who the users are?"""

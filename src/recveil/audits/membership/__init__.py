@@ -1,0 +1,1 @@
+"""Membership inference: can somebody tell whose data the model was trained on?"""

@@ -1,0 +1,152 @@
+"""Unpack zip and tar files that came from somewhere else, without trusting them.
+
+No member may leave the folder, be a link or a device; the number of members and their real size are limited; and a
+folder appears only when all of it is there.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from recveil.core.errors import DataError
+
+__all__ = ["MAX_BYTES", "MAX_MEMBERS", "extract", "is_archive", "opened"]
+
+MAX_BYTES = 64 * 2**30
+MAX_MEMBERS = 100_000
+ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_CHUNK = 1 << 20
+_BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError)
+
+
+def is_archive(path: str | Path) -> bool:
+    """Whether the name ends like that of a zip or tar file."""
+    return Path(path).name.lower().endswith(ENDINGS)
+
+
+def extract(
+    archive: str | Path, target: str | Path, *, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS
+) -> Path:
+    """Unpack into the folder `target`, which must not be there yet; all of it or nothing."""
+    archive, target = Path(archive), Path(target)
+    if not archive.is_file():
+        raise DataError(f"There is no file {archive}. Check the path.")
+    if target.exists():
+        raise DataError(f"Cannot unpack {archive} to {target}: it is there already. Remove it first.")
+    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        _unpack(archive, temporary, max_bytes, max_members)
+        temporary.chmod(0o755)
+        os.rename(temporary, target)
+    except _BROKEN as error:
+        raise DataError(f"{archive} is damaged or cut short ({error}). Download it again.") from error
+    except (RuntimeError, NotImplementedError, OSError) as error:
+        raise DataError(f"{archive} cannot be unpacked: {error}.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[Path]:
+    """The folder itself, or a temporary folder with what is in the archive, gone after the block."""
+    path = Path(path)
+    if path.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="recveil-") as folder:
+        yield extract(path, Path(folder) / "content")
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A file or folder in an archive: its name, the size it claims and how to open it (nothing for a folder)."""
+
+    name: str
+    size: int
+    open: Callable[[], IO[bytes]] | None
+
+
+def _unpack(archive: Path, folder: Path, max_bytes: int, max_members: int) -> None:
+    left = max_bytes
+    with closing(_members(archive)) as members:
+        for number, member in enumerate(members):
+            if number >= max_members:
+                raise DataError(f"{archive} holds more than {max_members} members. That is no data set; not unpacked.")
+            place = folder / _inside(archive, member.name)
+            if member.size > left:
+                raise _too_large(archive, max_bytes)
+            if member.open is None:
+                place.mkdir(parents=True, exist_ok=True)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("wb") as out, member.open() as content:
+                # The size in the header is only a claim: count what comes.
+                while chunk := content.read(_CHUNK):
+                    left -= len(chunk)
+                    if left < 0:
+                        raise _too_large(archive, max_bytes)
+                    out.write(chunk)
+
+
+def _members(archive: Path) -> Generator[_Member, None, None]:
+    """What is in the archive; links and devices are refused."""
+    if archive.name.lower().endswith(".zip"):
+        yield from _zip_members(archive)
+    elif is_archive(archive):
+        yield from _tar_members(archive)
+    else:
+        raise DataError(f"{archive} is no archive that can be unpacked. Known endings: {', '.join(ENDINGS)}.")
+
+
+def _zip_members(archive: Path) -> Generator[_Member, None, None]:
+    with zipfile.ZipFile(archive) as packed:
+        for info in packed.infolist():
+            if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise _refused(archive, info.filename, "is a link or device")
+            yield _Member(info.filename, info.file_size, None if info.is_dir() else partial(packed.open, info))
+
+
+def _tar_members(archive: Path) -> Generator[_Member, None, None]:
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if not (member.isfile() or member.isdir()):
+                raise _refused(archive, member.name, "is a link or device")
+            content = None if member.isdir() else partial(_tar_content, tar, member)
+            yield _Member(member.name, member.size, content)
+
+
+def _tar_content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    content = tar.extractfile(member)
+    assert content is not None, "only folders and links have no content"
+    return content
+
+
+def _inside(archive: Path, name: str) -> Path:
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if not name or name.startswith(("/", "\\")) or ".." in parts or any(":" in part for part in parts[:1]):
+        raise _refused(archive, name, "would be written outside the folder")
+    return Path(*parts)
+
+
+def _refused(archive: Path, name: str, why: str) -> DataError:
+    return DataError(f"{archive} was not unpacked: its member '{name}' {why}. Get the archive from its publisher.")
+
+
+def _too_large(archive: Path, max_bytes: int) -> DataError:
+    return DataError(
+        f"{archive} unpacks to more than {max_bytes} bytes; not unpacked. Unpack it by hand if you trust it."
+    )

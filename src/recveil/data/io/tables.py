@@ -1,0 +1,308 @@
+"""Read any CSV, TSV, Parquet or RecBole atomic file, and turn tables of interactions and users into a `Dataset`.
+
+Text is read as text and narrowed to numbers only where nothing is lost by it, so that ids and codes such as `007`
+stay what they are. Every loader returns a `Raw`: a table of interactions with the columns `user_id`, `item_id` and,
+where they are known, `rating` and `timestamp`; and a table of users with `user_id` and one column per attribute.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from recveil.core.errors import DataError
+from recveil.core.types import Dataset, FloatArray, IntArray
+from recveil.data.io.attributes import attributes_of
+from recveil.data.io.text import existing_file, narrow, read_delimited, sniff
+
+__all__ = [
+    "ITEM",
+    "RATING",
+    "TIME",
+    "USER",
+    "Raw",
+    "canonical",
+    "column",
+    "dataset_from_tables",
+    "drop_missing_ids",
+    "find_column",
+    "find_file",
+    "read_raw",
+    "read_table",
+    "require_file",
+]
+
+log = logging.getLogger(__name__)
+
+USER = ("user_id", "user", "uid", "reviewer_id", "userid")
+ITEM = ("item_id", "item", "iid", "movie_id", "asin", "artist_id", "track_id", "product_id", "video_id")
+RATING = ("rating", "overall", "score", "stars")
+TIME = ("timestamp", "time", "unix_timestamp", "unix_review_time", "datetime", "date", "position")
+
+TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t", ".inter": "\t", ".user": "\t", ".item": "\t"}
+PARQUET = {".parquet", ".pq"}
+PACKED = {".gz", ".bz2"}
+_TYPED = re.compile(r"^(.+):(token|token_seq|float|float_seq)$")
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """What a loader found: who touched what, and what is known of the users (or nothing)."""
+
+    interactions: pa.Table
+    users: pa.Table | None = None
+
+
+def read_table(path: str | Path, *, encoding: str = "utf8") -> pa.Table:
+    """The table in a CSV, TSV, Parquet or RecBole atomic file (also .gz and .bz2 of the text kinds).
+
+    The first line of a text file must name the columns; the types in the header of an atomic file are taken off.
+    """
+    path = existing_file(path)
+    kind = _kind(path)
+    if kind in PARQUET:
+        return _read_parquet(path)
+    if kind not in TEXT:
+        raise DataError(f"Cannot tell what {path} is. Known endings: {', '.join([*TEXT, *sorted(PARQUET)])}.")
+    delimiter = sniff(path, encoding) if kind == ".csv" else TEXT[kind]
+    table = read_delimited(path, delimiter=delimiter, encoding=encoding)
+    if all(_TYPED.match(name) for name in table.column_names):
+        table = table.rename_columns([name.rsplit(":", 1)[0] for name in table.column_names])
+    _check_names(table, path)
+    return pa.table({name: narrow(table.column(name)) for name in table.column_names})
+
+
+def read_raw(path: str | Path) -> Raw:
+    """The interactions in a file or folder, with the users beside them where there are any.
+
+    A folder holds `interactions.parquet` (or .csv, .tsv, .inter) and perhaps `users.parquet` (or .csv, .tsv), or one
+    RecBole `NAME.inter` and perhaps `NAME.user`. Beside a file the same names are looked for.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = _interactions_in(path)
+    beside = [path.with_suffix(".user"), *(path.parent / f"users{end}" for end in (".parquet", ".csv", ".tsv"))]
+    interactions = canonical(read_table(path), path)
+    users_path = next((other for other in beside if other.is_file() and other != path), None)
+    if users_path is None:
+        return Raw(interactions)
+    users = read_table(users_path)
+    return Raw(interactions, _rename(users, column(users, USER, users_path), "user_id"))
+
+
+def canonical(table: pa.Table, path: str | Path) -> pa.Table:
+    """The interactions alone: `user_id`, `item_id` and, where they are there, `rating` and `timestamp`."""
+    found = {"user_id": column(table, USER, path), "item_id": column(table, ITEM, path)}
+    optional = {"rating": find_column(table, RATING), "timestamp": find_column(table, TIME)}
+    found |= {name: given for name, given in optional.items() if given is not None}
+    return pa.table({name: table.column(given) for name, given in found.items()})
+
+
+def find_file(folder: Path, *patterns: str) -> Path | None:
+    """The first file that fits a pattern, in the folder or up to two folders down, or nothing."""
+    places = (
+        place for pattern in patterns for above in ("", "*/", "*/*/") for place in sorted(folder.glob(above + pattern))
+    )
+    return next((place for place in places if place.is_file()), None)
+
+
+def require_file(folder: Path, *patterns: str) -> Path:
+    """The first file that fits a pattern, in the folder or up to two folders down."""
+    found = find_file(folder, *patterns)
+    if found is None:
+        raise DataError(f"{folder} does not hold {' or '.join(patterns)}. Put the official files there, unchanged.")
+    return found
+
+
+def find_column(table: pa.Table, names: Sequence[str]) -> str | None:
+    """The first of these names that the table has, however it is written (user_id, userId, USER ID), or nothing."""
+    plain = {_plain(name): name for name in reversed(table.column_names)}
+    return next((plain[_plain(name)] for name in names if _plain(name) in plain), None)
+
+
+def column(table: pa.Table, names: Sequence[str], path: str | Path) -> str:
+    """The name under which the table has this column; `names` are the accepted ones, the best first."""
+    found = find_column(table, names)
+    if found is None:
+        given = ", ".join(map(repr, table.column_names[:12])) + (", ..." if table.num_columns > 12 else "")
+        raise DataError(
+            f"{path} has no column '{names[0]}'; its columns are {given}. Name one of them '{names[0]}' "
+            f"(also accepted: {', '.join(names[1:])}); the first line of a text file must name the columns."
+        )
+    return found
+
+
+def drop_missing_ids(interactions: pa.Table, path: str | Path) -> pa.Table:
+    """The rows that name both a user and an item; how many were left out is logged."""
+    valid = pc.and_(pc.is_valid(interactions.column("user_id")), pc.is_valid(interactions.column("item_id")))
+    kept = interactions.filter(valid)
+    if kept.num_rows < interactions.num_rows:
+        log.warning("%s: left out %d rows without an id.", path, interactions.num_rows - kept.num_rows)
+    return kept
+
+
+def dataset_from_tables(
+    name: str,
+    interactions: pa.Table,
+    users: pa.Table | None = None,
+    *,
+    numeric: Sequence[str] = (),
+    bins: Mapping[str, Sequence[float]] | None = None,
+    keep: Sequence[str] = (),
+) -> Dataset:
+    """A data set from tables with the columns `user_id, item_id[, timestamp]` and `user_id` plus attributes.
+
+    Ids are numbered in the order of the raw ids, rows stay in the order of the table. Every column of `users` becomes
+    an attribute, except lists and columns with more than 200 different values (zip codes, raw locations): name those
+    in `keep` to have them all the same. Users without an interaction are left out; users without a row are unknown.
+
+    Args:
+        name: what to call the data set.
+        interactions: one row for each interaction.
+        users: one row for each user.
+        numeric: columns to keep as numbers instead of classes.
+        bins: columns to cut into classes, with the lower edges of all classes but the first.
+        keep: columns to make attributes however many values they have.
+    """
+    if interactions.num_rows == 0:
+        raise DataError(f"The data set '{name}' has no interactions. Check that the file has rows below its header.")
+    if users is None and (numeric or bins or keep):
+        raise DataError(f"The data set '{name}' has no table of users to take attributes from. Put one beside it.")
+    user, user_ids = _encode(_ids(interactions.column(column(interactions, USER, name)), "user_id", name))
+    item, item_ids = _encode(_ids(interactions.column(column(interactions, ITEM, name)), "item_id", name))
+    when = find_column(interactions, TIME)
+    time = None if when is None else _time(interactions.column(when), name)
+    attributes = {}
+    if users is not None:
+        rows = _rows_of(user_ids, users, name)
+        others = users.drop_columns([column(users, USER, name)]).take(pa.array(rows, mask=rows < 0))
+        attributes = attributes_of(others, numeric=numeric, bins=bins or {}, keep=keep)
+    return Dataset(name, user, item, time, user_ids, item_ids, attributes)
+
+
+def _kind(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in PACKED else "".join(suffixes[-1:])
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    try:
+        table = pyarrow.parquet.read_table(path, partitioning=None)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not a whole Parquet file. Download or write it again.") from error
+    _check_names(table, path)
+    return table
+
+
+def _check_names(table: pa.Table, path: Path) -> None:
+    names = table.column_names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{path} has more than one column '{twice[0]}'. Rename or remove all but one.")
+
+
+def _interactions_in(folder: Path) -> Path:
+    found = find_file(folder, *(f"interactions{end}" for end in (".parquet", ".csv", ".tsv", ".inter")), "*.inter")
+    if found is None:
+        raise DataError(f"{folder} holds no interactions.parquet (or .csv, .tsv) and no .inter file. Put one there.")
+    return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
+
+
+def _rename(table: pa.Table, old: str, new: str) -> pa.Table:
+    return table.rename_columns([new if name == old else name for name in table.column_names])
+
+
+def _ids(column: pa.ChunkedArray, what: str, name: str) -> pa.ChunkedArray:
+    """Ids as 64-bit numbers or text; a missing one is an error."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    elif not pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
+        column = pc.if_else(pc.equal(column, ""), None, column)
+    if column.null_count:
+        raise DataError(f"{column.null_count} rows of '{name}' have no {what}. Fill in or remove them.")
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return column
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise DataError(f"Some {what} of '{name}' are not whole numbers. Write ids as whole numbers or text.") from None
+
+
+def _encode(ids: pa.ChunkedArray) -> tuple[IntArray, NDArray[Any]]:
+    encoded = ids.dictionary_encode().unify_dictionaries()
+    values = encoded.chunk(0).dictionary
+    order = pc.sort_indices(values)
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[order.to_numpy()] = np.arange(len(values))
+    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
+    return rank[codes], values.take(order).to_numpy(zero_copy_only=False)
+
+
+def _time(column: pa.ChunkedArray, name: str) -> IntArray | FloatArray | None:
+    """Times as numbers (dates as seconds since 1970), or nothing where none is known."""
+    if column.null_count == len(column):
+        return None
+    if column.null_count:
+        raise DataError(f"{column.null_count} rows of '{name}' have no time. Fill them in or remove the column.")
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        dtype = np.int64 if pa.types.is_integer(column.type) else np.float64
+        numbers: IntArray | FloatArray = column.to_numpy().astype(dtype)
+    else:
+        micro = _moment(column, name).cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
+        numbers = micro // 1_000_000 if not (micro % 1_000_000).any() else micro / 1e6
+    if not np.isfinite(numbers).all():
+        raise DataError(f"Some times of '{name}' are not numbers. Fill them in or remove the column.")
+    return numbers
+
+
+def _moment(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    if pa.types.is_temporal(column.type):
+        return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)))
+    for zone in ("UTC", None):
+        try:
+            return column.cast(pa.string()).cast(pa.timestamp("us", tz=zone))
+        except pa.ArrowInvalid:
+            continue
+    raise DataError(
+        f"The times of '{name}' are not understood, for instance '{column[0]}'. "
+        "Write them as seconds since 1970 or as 2005-04-27 13:45:00."
+    )
+
+
+def _rows_of(user_ids: NDArray[Any], users: pa.Table, name: str) -> IntArray:
+    """For each user the row of the users table, -1 where there is none."""
+    given = _ids(users.column(column(users, USER, name)), "user_id in the table of users", name)
+    wanted = pa.array(user_ids)
+    if given.type != wanted.type:
+        given, wanted = given.cast(pa.string()), wanted.cast(pa.string())
+    counts = given.value_counts()
+    twice = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(twice):
+        raise DataError(
+            f"The table of users of '{name}' has {len(twice)} users more than once, for instance "
+            f"'{twice.field('values')[0]}'. Keep one row for each."
+        )
+    rows: IntArray = pc.fill_null(pc.index_in(wanted, value_set=given.combine_chunks()), -1).to_numpy().astype(np.int64)
+    if len(given) and (rows < 0).all():
+        raise DataError(
+            f"No user of '{name}' is in its table of users (interactions have '{wanted[0]}', the table has "
+            f"'{given[0]}'). Write the ids alike in both."
+        )
+    return rows

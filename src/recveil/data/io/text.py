@@ -1,0 +1,152 @@
+"""Delimited text: read as text, narrowed to numbers only where nothing is lost by it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from recveil.core.errors import DataError
+
+__all__ = ["existing_file", "first_line", "narrow", "read_delimited", "sniff", "unreadable"]
+
+log = logging.getLogger(__name__)
+
+_WHOLE = r"^(0|-?[1-9][0-9]*)$"
+_DECIMAL = r"^(-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?|[nN]a[nN])$"
+
+
+def read_delimited(
+    path: Path,
+    *,
+    delimiter: str,
+    names: Sequence[str] | None = None,
+    only: Sequence[str] | None = None,
+    types: Mapping[str, Any] | None = None,
+    encoding: str = "utf8",
+    skip_ragged: bool = False,
+) -> pa.Table:
+    """The columns of a delimited text file, as text unless `types` says otherwise; empty fields are null.
+
+    Double quotes around a field are taken off where commas or semicolons stand between fields; elsewhere they are
+    part of the text, as in the names of artists.
+
+    Args:
+        path: the file; .gz and .bz2 are unpacked on the way.
+        delimiter: what stands between fields; more than one character is allowed.
+        names: the column names, where the file has no header line.
+        only: the columns to keep.
+        types: Arrow types of columns that are not text.
+        encoding: how the file writes its characters.
+        skip_ragged: leave out rows with too many or too few fields, and say how many, instead of refusing the file.
+    """
+    path = existing_file(path)
+    skipped: list[int] = []
+
+    def ragged(row: Any) -> str:
+        skipped.append(1)
+        return "skip" if skip_ragged else "error"
+
+    try:
+        header = list(names) if names is not None else _header(path, delimiter, encoding)
+        source, delimiter = _source(path, delimiter)
+        table = pyarrow.csv.read_csv(
+            source,
+            read_options=pyarrow.csv.ReadOptions(
+                column_names=header, skip_rows=0 if names is not None else 1, encoding=encoding
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=delimiter, quote_char=_quote(delimiter), invalid_row_handler=ragged
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types={name: (types or {}).get(name, pa.string()) for name in header},
+                include_columns=list(only) if only is not None else None,
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from error
+    if skipped:
+        log.warning("%s: left out %d rows with too many or too few fields.", path, len(skipped))
+    return table
+
+
+def existing_file(path: str | Path) -> Path:
+    """The path, if a file with something in it is there."""
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{path} is a folder. Name a file inside it.")
+    if not path.is_file():
+        raise DataError(f"There is no file {path}. Check the path.")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty. Download or write it again.")
+    return path
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    """What to say of a file that Arrow could not read."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if "utf-8" in reason.lower() or "utf8" in reason.lower():
+        return DataError(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.")
+    if isinstance(error, EOFError | OSError):
+        return DataError(f"{path} cannot be read ({reason}). It may be cut short: download it again.")
+    if isinstance(error, KeyError):
+        return DataError(f"{path} lacks a column: {error.args[0]}. Take the official file, unchanged.")
+    return DataError(f"{path} cannot be read as a table: {reason.rstrip('.')}. Mend that row or write the file again.")
+
+
+def _source(path: Path, delimiter: str) -> tuple[Any, str]:
+    if len(delimiter) == 1:
+        return path, delimiter
+    # Arrow splits at one character only; the unit separator does not occur in text.
+    with pa.input_stream(str(path), compression="detect") as stream:
+        return io.BytesIO(stream.read().replace(delimiter.encode(), b"\x1f")), "\x1f"
+
+
+def first_line(path: Path, encoding: str) -> str:
+    """The first line of a text file, packed or not."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        line: bytes = stream.read(1 << 20).split(b"\n", 1)[0]
+    return line.rstrip(b"\r").decode(encoding).removeprefix("\ufeff")
+
+
+def _quote(delimiter: str) -> str | bool:
+    return '"' if delimiter in (",", ";") else False
+
+
+def _header(path: Path, delimiter: str, encoding: str) -> list[str]:
+    line = first_line(path, encoding)
+    if _quote(delimiter):
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+    return [cell.strip() for cell in line.split(delimiter)]
+
+
+def sniff(path: Path, encoding: str) -> str:
+    """Whether comma, tab or semicolon stands between the names in the first line."""
+    try:
+        line = first_line(path, encoding)
+    except (UnicodeDecodeError, OSError, EOFError) as error:
+        raise unreadable(path, error) from error
+    return max(",\t;", key=line.count)
+
+
+def narrow(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers where all of a column is plainly written numbers, else the text itself.
+
+    Leading zeros, plus signs and whole numbers of more than 64 bits are taken for text: they are ids or codes.
+    """
+    for pattern, kind in ((_WHOLE, pa.int64()), (_DECIMAL, pa.float64())):
+        if pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py():
+            try:
+                return column.cast(kind)
+            except pa.ArrowInvalid:
+                return column
+    return column

@@ -1,0 +1,149 @@
+"""The files people hand in, beside vectors: attributes, interactions and recommendations, checked once, at the door.
+
+Everything is aligned with the ids of the vectors; ids written as numbers in one file and as text in the other still
+match. `read_embeddings` and `write_embeddings` are offered here too, so that all the files of an audit have one door.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from recveil.core.errors import DataError
+from recveil.core.types import UNKNOWN, Attribute, Dataset, IntArray
+from recveil.data.io.attributes import attributes_of
+from recveil.data.io.ids import Ids, alike, as_numpy, comparable, known, positions, refuse_twice
+from recveil.data.io.tables import ITEM, USER, canonical, column, dataset_from_tables, find_column
+from recveil.data.io.vectors import Vectors, check_output, floats, read_embeddings, rows_of, write_embeddings
+
+__all__ = [
+    "Vectors",
+    "check_output",
+    "read_attributes",
+    "read_embeddings",
+    "read_interactions",
+    "read_recommendations",
+    "require_classes",
+    "write_embeddings",
+]
+
+log = logging.getLogger(__name__)
+
+
+def read_attributes(
+    path: str | Path,
+    ids: Ids,
+    *,
+    numeric: Sequence[str] = (),
+    bins: Mapping[str, Sequence[float]] | None = None,
+    keep: Sequence[str] = (),
+) -> dict[str, Attribute]:
+    """What is known of the users with these ids, one attribute for each column; null and empty mean undisclosed.
+
+    Users who are not among `ids` are left out, and the log says how many; `ids` without a row are undisclosed.
+    """
+    table = rows_of(path)
+    key = column(table, USER, path)
+    given, wanted = alike(comparable(table.column(key), path), comparable(ids, "the embeddings"))
+    refuse_twice(given, path, "user")
+    rows = positions(wanted, given)
+    matched = int((rows >= 0).sum())
+    if not matched:
+        raise DataError(
+            f"No user of the embeddings is in {path}: the ids do not match (the embeddings have '{wanted[0]}', the "
+            f"file has '{given[0]}'). Write them alike in both."
+        )
+    if table.num_columns == 1:
+        raise DataError(f"{path} has no column besides '{key}'. Add one column for each attribute.")
+    if matched < len(given):
+        log.warning("%s: left out %d users who are not in the embeddings.", path, len(given) - matched)
+    others = table.drop_columns([key]).take(pa.array(rows, mask=rows < 0))
+    return attributes_of(others, numeric=numeric, bins=bins or {}, keep=keep)
+
+
+def read_interactions(path: str | Path, user_ids: Ids, item_ids: Ids | None = None) -> Dataset:
+    """Who touched what, numbered like `user_ids` and `item_ids`; without `item_ids`, items are numbered by the file."""
+    data = dataset_from_tables(str(path), canonical(rows_of(path), path))
+    user = known(data.user_ids, user_ids, path, "user")[data.user]
+    data = replace(data, name=Path(path).stem, user=user, user_ids=as_numpy(user_ids))
+    if item_ids is None:
+        return data
+    return replace(data, item=known(data.item_ids, item_ids, path, "item")[data.item], item_ids=as_numpy(item_ids))
+
+
+def read_recommendations(path: str | Path, user_ids: Ids, item_ids: Ids) -> IntArray:
+    """(n_users, k) items recommended to each user, best first, -1 where a list has ended.
+
+    Lists are in the order of `rank` (smallest first), or of `score` (largest first) where there is no rank.
+    """
+    table = rows_of(path)
+    user = known(table.column(column(table, USER, path)), user_ids, path, "user")
+    item = known(table.column(column(table, ITEM, path)), item_ids, path, "item")
+    _refuse_repeats(user, item, "item", user_ids, path)
+    place = find_column(table, ("rank",))
+    if place is not None:
+        rank = floats(table.column(place), place, path)
+        _refuse_repeats(user, rank, "rank", user_ids, path)
+    elif (place := find_column(table, ("score",))) is not None:
+        rank = -floats(table.column(place), place, path)
+    else:
+        raise DataError(f"{path} has no column 'rank' (1 for the best) and none called 'score'. Add one of them.")
+    if np.isnan(rank).any():
+        raise DataError(
+            f"{int(np.isnan(rank).sum())} rows of {path} have no {place}. Fill it in, or remove these rows."
+        )
+    return _lists(user[order := np.lexsort((rank, user))], item[order], len(user_ids))
+
+
+def require_classes(attribute: Attribute, *, minimum: int = 2) -> None:
+    """Refuse an attribute that nobody could guess or learn: no one disclosed it, one class, or a class too small."""
+    name = attribute.name
+    disclosed = int(attribute.known.sum())
+    if not disclosed:
+        raise DataError(f"Nobody's '{name}' is known: the column is empty for all these users. Choose another target.")
+    if attribute.values is not None:
+        if np.nanmin(attribute.values) == np.nanmax(attribute.values):
+            raise DataError(
+                f"All {disclosed} users have the same '{name}'; there is nothing to guess. Choose another target."
+            )
+        return
+    counts = attribute.counts
+    if (counts > 0).sum() < 2:
+        label = attribute.labels[int(counts.argmax())]
+        raise DataError(
+            f"All {disclosed} users have the same '{name}', '{label}'; there is nothing to guess. "
+            f"Choose another target."
+        )
+    if counts.min() < minimum:
+        label, users = attribute.labels[int(counts.argmin())], int(counts.min())
+        raise DataError(
+            f"The class '{label}' of '{name}' has {users} user{'s' * (users != 1)}, and {minimum} are needed. Merge it "
+            f"with another class, or leave the attribute of these users blank."
+        )
+
+
+def _refuse_repeats(user: IntArray, values: NDArray[Any], what: str, user_ids: Ids, path: str | Path) -> None:
+    order = np.lexsort((values, user))
+    same = (np.diff(user[order]) == 0) & (np.diff(values[order]) == 0)
+    if same.any():
+        name = as_numpy(user_ids)[user[order][:-1][same][0]]
+        raise DataError(
+            f"{path} has {int(same.sum())} rows too many: user '{name}', for one, has the same {what} twice. "
+            f"Keep each {what} once in a user's list."
+        )
+
+
+def _lists(user: IntArray, item: IntArray, n_users: int) -> IntArray:
+    """The items of each user side by side; rows come ordered by user, then by place."""
+    lengths = np.bincount(user, minlength=n_users)
+    position = np.arange(len(user)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    lists = np.full((n_users, int(lengths.max())), UNKNOWN, dtype=np.int64)
+    lists[user, position] = item
+    return lists

@@ -1,0 +1,72 @@
+"""Amazon ratings and reviews (McAuley lab), one category at a time.
+
+`ratings_CATEGORY.csv` has no header: user, item, rating, time in the release of 2014; item, user, rating, time in that
+of 2018 (`CATEGORY.csv`). Which it is shows in the items, whose ids have ten characters. A file with a header is read
+by it. `reviews_CATEGORY.json` (also `_5` for the 5-core, also .gz) has one JSON object a line, of which reviewerID,
+asin, overall and unixReviewTime are used. The formats were read in public code. There are no attributes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from recveil.data.io.tables import Raw, canonical, drop_missing_ids, read_table, require_file
+from recveil.data.io.text import existing_file, first_line, read_delimited, unreadable
+
+__all__ = ["patterns", "read", "read_file"]
+
+_REVIEW = {"reviewerID": pa.string(), "asin": pa.string(), "overall": pa.float64(), "unixReviewTime": pa.int64()}
+
+
+def patterns(category: str) -> tuple[str, ...]:
+    """The names under which the files of a category are published, ratings first."""
+    return (
+        f"ratings_{category}.csv*",
+        f"{category}.csv*",
+        f"reviews_{category}.json*",
+        f"reviews_{category}_5.json*",
+        f"{category}.json*",
+        f"{category}_5.json*",
+    )
+
+
+def read(folder: Path, *, category: str) -> Raw:
+    """The ratings of a category; from the ratings file where there is one, else from the reviews."""
+    return read_file(require_file(folder, *patterns(category)))
+
+
+def read_file(path: Path) -> Raw:
+    """The ratings in one file of ratings (.csv) or reviews (.json, one object a line)."""
+    table = _ratings(path) if ".csv" in path.suffixes else _reviews(path)
+    return Raw(drop_missing_ids(table, path))
+
+
+def _ratings(path: Path) -> pa.Table:
+    cells = first_line(existing_file(path), "utf8").split(",")
+    if not cells[-1].strip().replace(".", "", 1).isdigit():
+        return canonical(read_table(path), path)
+    numbers = {"rating": pa.float64(), "timestamp": pa.int64()}
+    table = read_delimited(path, delimiter=",", names=["first", "second", *numbers], types=numbers)
+    ten = [pc.mean(pc.equal(pc.utf8_length(table.column(name)), 10)).as_py() for name in ("first", "second")]
+    user, item = ("second", "first") if ten[0] > ten[1] else ("first", "second")
+    order = {"user_id": user, "item_id": item, "rating": "rating", "timestamp": "timestamp"}
+    return pa.table({new: table.column(old) for new, old in order.items()})
+
+
+def _reviews(path: Path) -> pa.Table:
+    try:
+        with pa.input_stream(str(existing_file(path)), compression="detect") as stream:
+            table = pyarrow.json.read_json(
+                stream,
+                read_options=pyarrow.json.ReadOptions(block_size=1 << 24),
+                parse_options=pyarrow.json.ParseOptions(
+                    explicit_schema=pa.schema(list(_REVIEW.items())), unexpected_field_behavior="ignore"
+                ),
+            )
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise unreadable(path, error) from error
+    return canonical(table, path)

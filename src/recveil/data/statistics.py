@@ -1,0 +1,43 @@
+"""The size and make-up of a data set, as plain values that can be printed or written as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recveil.core.types import Attribute, Dataset
+
+__all__ = ["describe"]
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """The size and make-up of a data set as plain values."""
+    cells = dataset.n_users * dataset.n_items
+    time = dataset.time
+    return {
+        "name": dataset.name,
+        "users": dataset.n_users,
+        "items": dataset.n_items,
+        "interactions": len(dataset),
+        "density": len(dataset) / cells if cells else 0.0,
+        "time": None if time is None or len(time) == 0 else {"first": time.min().item(), "last": time.max().item()},
+        "per_user": _quantiles(np.bincount(dataset.user, minlength=dataset.n_users)),
+        "per_item": _quantiles(np.bincount(dataset.item, minlength=dataset.n_items)),
+        "attributes": {name: _summary(attribute) for name, attribute in dataset.attributes.items()},
+    }
+
+
+def _quantiles(counts: NDArray[Any]) -> dict[str, float]:
+    names = ("min", "q25", "median", "q75", "max")
+    return {name: float(np.quantile(counts, q)) for name, q in zip(names, (0, 0.25, 0.5, 0.75, 1), strict=True)}
+
+
+def _summary(attribute: Attribute) -> dict[str, Any]:
+    unknown = int((~attribute.known).sum())
+    if attribute.values is not None:
+        known = attribute.values[attribute.known]
+        numbers = _quantiles(known) if len(known) else None
+        return {"unknown": unknown, "values": numbers}
+    return {"unknown": unknown, "classes": dict(zip(attribute.labels, attribute.counts.tolist(), strict=True))}

@@ -1,0 +1,144 @@
+"""U2U and D2D while the model is trained: the losses of `defenses.embeddings.unlearn` beside the recommendation loss.
+
+Li et al. (ACM MM 2023) act after training; RAID's Table 5 asks what the same losses do in training, where the
+recommendation loss takes the place of the retention loss.
+
+Departs: the losses are those of one batch of users, who are first scaled to a total variance of one. So the unit of the
+vectors does not matter, and nothing is gained by shrinking the whole table: U2U would do just that, down to nothing.
+D2D looks at some users of a large batch, since its time is quadratic in them.
+
+Limit: **U2U injects the label**, in training as after it: one class is pulled into the middle of another, and whoever
+looks at more than lines knows it by how closely it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from recveil.core.protocols import Penalty
+from recveil.core.random import torch_generator
+from recveil.core.types import UNKNOWN, Attribute
+from recveil.defenses.embeddings.au_pot import Objective, mmd, pair_distance
+from recveil.defenses.training.option_checks import (
+    Nothing,
+    at_least,
+    check_rows,
+    check_strength,
+    check_targets,
+    not_begun,
+)
+
+__all__ = ["D2DInT", "U2UInT"]
+
+
+@dataclass(frozen=True)
+class U2UInT:
+    """User-to-user unlearning in training: users of different classes are pulled together. Injects the label for trees.
+
+    `weight` is what the loss counts, in units of the recommendation loss; `strength` scales it, from nothing (0) to all
+    of it (1). `users` is the most it looks at in one step. Users whose attribute is unknown take no penalty.
+    """
+
+    injects: ClassVar[bool] = True
+    """Attackers who do not draw lines may find more than before: look at the audit."""
+
+    weight: float = 0.1
+    users: int = 8192
+    strength: float = 1.0
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
+        """The penalty for these attributes, the same whatever the number of passes."""
+        return _penalty(self, pair_distance, targets, rng)
+
+
+@dataclass(frozen=True)
+class D2DInT:
+    """Distribution-to-distribution unlearning in training: the class distributions are pulled together by their MMD.
+
+    The fields are those of `U2UInT`. An attribute whose unbiased MMD is at zero or below pulls no more.
+    """
+
+    weight: float = 0.3
+    users: int = 1024
+    strength: float = 1.0
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
+        """The penalty for these attributes, the same whatever the number of passes."""
+        return _penalty(self, mmd, targets, rng)
+
+
+def _check(options: U2UInT | D2DInT) -> None:
+    check_strength(options.strength, options.device)
+    at_least(0, weight=options.weight)
+    at_least(2, users=options.users)
+
+
+def _penalty(
+    options: U2UInT | D2DInT, objective: Objective, targets: Sequence[Attribute], rng: np.random.Generator
+) -> Penalty:
+    n_users = check_targets(targets, numbers=False)
+    codes = np.array([t.codes for t in targets if np.count_nonzero(t.counts) > 1]).reshape(-1, n_users)
+    return _Unlearning(options, objective, codes, rng) if options.strength > 0 and len(codes) else Nothing()
+
+
+class _Unlearning:
+    """A loss of classes in a batch, whose gradient is known in closed form."""
+
+    def __init__(
+        self, options: U2UInT | D2DInT, objective: Objective, codes: np.ndarray, rng: np.random.Generator
+    ) -> None:
+        self.options, self.objective = options, objective
+        self.codes = torch.as_tensor(codes)  # (n_attributes, n_users)
+        (self.rng,) = rng.spawn(1)
+        self.generator: torch.Generator | None = None
+
+    def epoch(self, user_vectors: torch.Tensor) -> None:
+        """See that the table is of the right users, and where it is."""
+        check_rows(user_vectors, self.codes.shape[1])
+        if self.generator is None:
+            where = user_vectors.device if self.options.device is None else torch.device(self.options.device)
+            self.generator, self.codes = torch_generator(self.rng, where), self.codes.to(where)
+
+    def __call__(
+        self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The loss of these users, or of some of them."""
+        if self.generator is None:
+            raise not_begun()
+        some = torch.randperm(len(users), generator=self.generator, device=self.generator.device)
+        some = some[: self.options.users]
+        x = user_vectors.to(self.generator.device, torch.float32)[some]
+        losses = [_loss(self.objective, x, codes[users.to(codes.device)[some]]) for codes in self.codes]
+        # In sum: one more attribute takes nothing from the others.
+        return (self.options.strength * self.options.weight * torch.stack(losses).sum()).to(user_vectors)
+
+    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
+        """The table as it was trained."""
+        return user_vectors
+
+
+def _loss(objective: Objective, vectors: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    """The objective of the classes that are there, as autograd needs it."""
+    nothing = vectors.new_zeros(())
+    known = codes != UNKNOWN
+    present = torch.unique(codes[known])
+    if len(present) < 2 or not (variance := vectors[known].var(0, correction=0).sum()) > 0:
+        return nothing
+    x = vectors / variance.sqrt()
+    now = x.detach()
+    value, gradient = objective(now, [(codes == k).nonzero()[:, 0] for k in present])
+    # Below zero the classes are more alike than two samples of one distribution.
+    return value + (gradient * (x - now)).sum() if value > 0 else nothing

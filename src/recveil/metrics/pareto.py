@@ -1,0 +1,44 @@
+"""Points with two prices compared: which are worth having, and how much a set of them is worth.
+
+A point is (advantage, cost), the less of both the better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from recveil.core.types import IntArray
+
+__all__ = ["REFERENCE", "hypervolume", "undominated"]
+
+REFERENCE = (1.0, 100.0)
+"""The worst that counts: an attacker who is certain, and a ranking of which nothing is left (cost in per cent)."""
+
+
+def undominated(points: Sequence[tuple[float, float]]) -> IntArray:
+    """Numbers of the points that no other beats, by rising advantage; of equal points the first."""
+    values = np.asarray(points, dtype=np.float64).reshape(-1, 2)
+    kept, cheapest = [], np.inf
+    for i in np.lexsort((np.arange(len(values)), values[:, 1], values[:, 0])):
+        if values[i, 1] < cheapest:
+            kept.append(i)
+            cheapest = values[i, 1]
+    return np.array(kept, dtype=np.int64)
+
+
+def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float] = REFERENCE) -> float:
+    """The share of the rectangle from (0, 0) to the reference in which some point is at least as good: 0 to 1.
+
+    A cost below zero counts as none.
+    """
+    values = np.maximum(np.asarray(points, dtype=np.float64).reshape(-1, 2), 0.0)
+    values = values[(values < reference).all(1)]
+    front = values[undominated([(float(a), float(c)) for a, c in values])]
+    if not len(front):
+        return 0.0
+    # By rising advantage and so by falling cost: each step reaches to the advantage of the next.
+    reach = np.append(front[1:, 0], reference[0]) - front[:, 0]
+    share = (reach * (reference[1] - front[:, 1])).sum() / (reference[0] * reference[1])
+    return min(1.0, float(share))  # steps that add up to the whole may do so to the last digit and one more

@@ -1,0 +1,46 @@
+"""What a table of user vectors is worth as a differentiable loss, with everything but the users frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from recveil.core import device as devices
+from recveil.core.random import torch_generator
+from recveil.core.types import Dataset, FloatArray, IntArray
+from recveil.models.sampling import positives
+
+__all__ = ["bpr_of_users"]
+
+PAIRS = 2**15
+"""Pairs that one reading of the loss is taken from."""
+
+
+def bpr_of_users(
+    train: Dataset,
+    item_vectors: FloatArray,
+    *,
+    rows: IntArray | None = None,
+    device: str | None = None,
+    rng: np.random.Generator,
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The BPR loss of user vectors on the training pairs, for models whose scores are products with `item_vectors`.
+
+    Each reading draws pairs and negatives anew. `rows` says where the vector of each user stands in the table, if not
+    at the user's own number.
+    """
+    where = devices.resolve(device)
+    pairs, draw = positives(train, where), torch_generator(rng, where)
+    items = torch.as_tensor(item_vectors, device=where, dtype=torch.float32)
+    place = torch.arange(train.n_users, device=where) if rows is None else torch.as_tensor(rows, device=where)
+
+    def read(x: torch.Tensor) -> torch.Tensor:
+        chosen = torch.randint(len(pairs), (min(PAIRS, len(pairs)),), generator=draw, device=where)
+        user = x[place[pairs.user[chosen]]]
+        gap = items[pairs.item[chosen]] - items[pairs.negatives(chosen, 1, draw)[:, 0]]
+        return functional.softplus(-(user * gap).sum(1)).mean()
+
+    return read

@@ -1,0 +1,73 @@
+"""From a trained model to what a platform exposes: top-k lists, made in blocks, seen items out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from recveil.core.errors import UsageError
+from recveil.core.protocols import Recommender
+from recveil.core.types import FloatArray, IntArray, Release, Split
+from recveil.metrics.ranking import seen_items
+
+__all__ = ["dot_scores", "release", "top_k"]
+
+
+def top_k(
+    score: Callable[[Any], Any], users: IntArray, k: int, seen: sparse.csr_array, *, block: int = 2**20
+) -> IntArray:
+    """The k best unseen items of each of these users, best first; -1 where fewer than k are left.
+
+    `seen` is the sparse user-by-item matrix of what must not be listed, by user id. `block` is how many scores are held
+    at a time. Equal scores are listed by item id (which of those tied at the last place get in is left to the device);
+    an item whose score is not a number is not listed.
+    """
+    if k < 1:
+        raise UsageError(f"k is {k}. A list needs at least one place.")
+    n_items = seen.shape[1]
+    lists = np.full((len(users), k), -1, dtype=np.int64)
+    rows = max(1, block // max(n_items, 1))
+    for at in range(0, len(users), rows):
+        who = users[at : at + rows]
+        lists[at : at + rows, : min(k, n_items)] = _best(torch.as_tensor(score(who)), seen[who], k)
+    return lists
+
+
+def _best(scores: torch.Tensor, seen: sparse.csr_array, k: int) -> IntArray:
+    row = np.repeat(np.arange(seen.shape[0]), np.diff(seen.indptr))
+    masked = torch.nan_to_num(scores.float(), nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    masked[torch.as_tensor(row), torch.as_tensor(seen.indices.astype(np.int64))] = -torch.inf
+    value, item = torch.topk(masked, min(k, masked.shape[1]), dim=1)
+    # topk leaves the order of equal scores open: settle it, so that the same scores give the same list.
+    item, order = torch.sort(item, dim=1)
+    value = value.gather(1, order)
+    value, order = torch.sort(value, dim=1, descending=True, stable=True)
+    item = item.gather(1, order).masked_fill(value == -torch.inf, -1)
+    return item.cpu().numpy().astype(np.int64)
+
+
+def release(model: Recommender, split: Split, k: int) -> Release:
+    """What the platform exposes of a trained model: vectors, top-k lists and the scoring function.
+
+    The lists leave out what users touched in training and validation, as the ranking of the test item does.
+    """
+    users = np.arange(split.train.n_users)
+    lists = top_k(model.score, users, k, seen_items(split.train, split.valid))
+    return Release(model.user_vectors_, model.item_vectors_, lists, model.score)
+
+
+def dot_scores(
+    user_table: FloatArray, item_table: FloatArray, users: IntArray, user_vectors: FloatArray | None = None
+) -> FloatArray:
+    """Dot products with every item, of these users' own rows or of the rows given for them."""
+    rows = user_table[users] if user_vectors is None else np.ascontiguousarray(user_vectors, dtype=np.float32)
+    if rows.shape != (len(users), item_table.shape[1]):
+        raise UsageError(
+            f"user_vectors has shape {rows.shape}; for {len(users)} users of this model it must be "
+            f"{(len(users), item_table.shape[1])}."
+        )
+    return np.asarray(rows @ item_table.T)

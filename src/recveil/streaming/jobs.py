@@ -1,0 +1,119 @@
+"""One job of cloaking a large table: what it is known by, where it writes, and what it keeps while it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from recveil.core.errors import UsageError
+from recveil.core.files import check_folder, check_parent, make_folder, writing
+from recveil.data.io.vectors import PARQUET
+from recveil.defenses.embeddings.fitted_maps import SlicedMap
+from recveil.streaming.block_table import Table
+from recveil.streaming.cell_maps import Affine, CellMap, Method
+from recveil.streaming.labels import Facts
+from recveil.streaming.parquet_parts import finished
+from recveil.streaming.passes import Output
+
+__all__ = ["clean_up", "job_of", "load_map", "outputs_of", "save_map", "work_folder"]
+
+
+def job_of(table: Table, facts: Facts, method: Method, seed: int) -> str:
+    """The same for the same input files, targets, defense and seed; a file that was touched is another."""
+    options = {name: value for name, value in vars(method).items() if name not in ("map_", "device")}
+    sources = [part.path for part in table.parts]
+    if facts.path is not None:
+        sources += sorted(facts.path.iterdir()) if facts.path.is_dir() else [facts.path]
+    said = {
+        "recveil": version("recveil"),
+        "method": type(method).__name__,
+        "options": options,
+        "seed": seed,
+        "facts": {**asdict(facts), "path": str(facts.path)},
+        "files": [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in sources],
+        "ids": None if table.ids is None else hashlib.sha256(str(table.ids).encode()).hexdigest(),
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def outputs_of(table: Table, out: Path, job: str) -> tuple[list[Output], int]:
+    """The parts still to be written, and how many are there already; what is there must be of this job."""
+    if out.resolve() == table.path.resolve():
+        raise UsageError(f"{out} is the table itself. Name another place to write to.")
+    if not table.path.is_dir():
+        if out.suffix.lower() not in ((".npy",) if table.schema is None else PARQUET):
+            raise UsageError(f"{table.path.name} is written in the form it has; {out} has another ending.")
+        whole = finished(check_parent(out), job)
+        return ([] if whole else [Output(table.parts[0], out)]), int(whole)
+    check_folder(out)
+    every = [Output(part, out / part.path.name) for part in table.parts]
+    there = {path for path in out.iterdir() if path.name[0] != "."} if out.is_dir() else set()
+    done = {path for path in there if finished(path, job)}
+    strange = sorted(there - done)
+    if strange:
+        raise UsageError(
+            f"{out} holds {strange[0].name}, which this job did not write. Name a new folder; a job that was cut short "
+            "is taken up again only with the same input, targets, method and seed."
+        )
+    return [output for output in every if output.path not in done], len(done)
+
+
+def work_folder(table: Table, out: Path) -> Path:
+    """The hidden folder for what a job keeps while it runs; nobody else may read it."""
+    folder = make_folder(out) / ".recveil" if table.path.is_dir() else out.with_name(f".{out.name}.recveil")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def clean_up(folder: Path, table: Table, out: Path) -> None:
+    """Remove the map and whatever else was kept, and what a job that was killed left half-written beside the parts."""
+    shutil.rmtree(folder, ignore_errors=True)
+    names = [part.path.name for part in table.parts] if table.path.is_dir() else [out.name]
+    ours = tuple(f".{name}." for name in names)
+    for path in folder.parent.iterdir():
+        if path.name.startswith(ours) and path.suffix == Path(names[0]).suffix:
+            path.unlink()
+
+
+def save_map(folder: Path, job: str, fitted: CellMap, about: dict[str, Any]) -> None:
+    """Keep the map, so that a job that is cut short need not learn it again."""
+    from safetensors.numpy import save_file
+
+    arrays = {f"first.{k}": v for k, v in vars(fitted.first).items()}
+    if fitted.rounds is not None and fitted.last is not None:
+        arrays |= {f"rounds.{k}": v for k, v in vars(fitted.rounds).items()}
+        arrays |= {f"last.{k}": v for k, v in vars(fitted.last).items()}
+    plain = {k: np.ascontiguousarray(v.numpy()) for k, v in arrays.items()}
+    rest = {"classes": fitted.classes, "strength": fitted.strength, "about": about}
+    with writing(folder / "map.safetensors") as temporary:
+        save_file(plain, temporary, metadata={"job": job, "rest": json.dumps(rest)})
+
+
+def load_map(folder: Path, job: str) -> tuple[CellMap, dict[str, Any]] | None:
+    """The map that this job has kept, and what was said of it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / "map.safetensors", framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: torch.from_numpy(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError):
+        return None
+    if header.get("job") != job:
+        return None
+    rest = json.loads(header["rest"])
+    parts = {name: {k.partition(".")[2]: v for k, v in arrays.items() if k.startswith(f"{name}.")} for name in KINDS}
+    first, rounds, last = (make(**parts[name]) if parts[name] else None for name, make in KINDS.items())
+    assert first is not None
+    return CellMap(first, tuple(rest["classes"]), rounds, last, rest["strength"]), rest["about"]
+
+
+KINDS: dict[str, Any] = {"first": Affine, "rounds": SlicedMap, "last": Affine}

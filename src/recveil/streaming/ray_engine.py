@@ -1,0 +1,103 @@
+"""Who does the tasks, on a cluster: Ray Core tasks, small states merged by tasks in a tree. Nothing else knows of Ray.
+
+All nodes must see the files under the same paths (a shared file system). A task that is lost with its node is done
+again: what it read is still there, and what it wrote appears whole under a name that hangs on the part alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from recveil.core.errors import MissingExtra, RecveilError, UsageError
+from recveil.core.progress import Rows, track
+from recveil.streaming.engines import one_thread_each
+
+__all__ = ["RayEngine"]
+
+S = TypeVar("S")
+Task = TypeVar("Task", bound=Any)
+
+RETRIES = 5
+"""How often a task is done again that was lost with its node."""
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """The tasks on the cluster at `address`; without one, on a Ray of this machine that is started for it."""
+
+    address: str | None = None
+
+    def reduce(self, work: Callable[[Task], S], tasks: Sequence[Task], merge: Callable[[S, S], S], label: str) -> S:
+        """What the tasks bring, merged two by two on the cluster; only the last state comes here."""
+        ray = self._ray()
+        do, join = _remote(ray, _do), _remote(ray, _join)
+        held = ray.put(work)
+        states = [do.remote(held, task) for task in tasks]
+        _wait(ray, states, tasks, label)
+        while len(states) > 1:
+            pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
+            states = [join.remote(merge, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        state: S = _get(ray, states[0])
+        return state
+
+    def each(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
+        """Do all tasks."""
+        ray = self._ray()
+        held, do = ray.put(work), _remote(ray, _do)
+        _wait(ray, [do.remote(held, task) for task in tasks], tasks, label)
+
+    def _ray(self) -> Any:
+        try:
+            ray = importlib.import_module("ray")
+        except ImportError as error:
+            raise MissingExtra(
+                "--engine ray needs the package ray, which is not installed. "
+                "Install it with: pip install 'recveil[ray]', or use --engine local."
+            ) from error
+        if not ray.is_initialized():
+            try:
+                ray.init(address=self.address, include_dashboard=None if self.address else False, log_to_driver=False)
+            except ConnectionError as error:
+                raise UsageError(f"No Ray cluster answers at {self.address} ({error}). Check --address.") from error
+        return ray
+
+
+def _remote(ray: Any, function: Callable[..., Any]) -> Any:
+    return ray.remote(num_cpus=1, max_retries=RETRIES)(function)
+
+
+def _do(work: Callable[[Any], Any], task: Any) -> Any:
+    with one_thread_each():
+        return work(task)
+
+
+def _join(merge: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
+    return merge(first, second)
+
+
+def _wait(ray: Any, refs: Sequence[Any], tasks: Sequence[Any], label: str) -> None:
+    """Until all are done; what went wrong in one is raised here."""
+    rows = {ref: task.rows for ref, task in zip(refs, tasks, strict=True)}
+
+    def ending() -> Iterator[Rows]:
+        left = list(refs)
+        while left:
+            done, left = ray.wait(left, num_returns=1, fetch_local=False)
+            for ref in done:
+                _get(ray, ref)
+                yield Rows(rows[ref])
+
+    for _ in track(ending(), label, sum(rows.values())):
+        pass
+
+
+def _get(ray: Any, ref: Any) -> Any:
+    try:
+        return ray.get(ref)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, RecveilError):
+            raise error.cause from None
+        raise

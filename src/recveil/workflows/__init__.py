@@ -1,0 +1,1 @@
+"""One file for each command: read, work, build the result, write."""

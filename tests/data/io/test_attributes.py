@@ -1,0 +1,123 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recveil.core.errors import DataError
+from recveil.core.types import Attribute
+from recveil.data.io.attributes import MOST_CLASSES, attributes_of, cut, joint, numbers_of, without_empty_classes
+
+
+def one(values, **options):
+    options.setdefault("bins", {})
+    return attributes_of(pa.table({"x": values}), **options)["x"]
+
+
+def decoded(attribute):
+    return [None if code < 0 else attribute.labels[code] for code in attribute.codes]
+
+
+def test_null_empty_and_nan_are_unknown():
+    attribute = one(["M", None, "", " F ", "NaN", "null", "M"])
+    assert attribute.labels == ("F", "M")
+    assert decoded(attribute) == ["M", None, None, "F", None, None, "M"]
+
+
+def test_none_is_a_class():
+    assert one(["none", "doctor"]).labels == ("doctor", "none")
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (["10", "9", "1"], ("1", "9", "10")),
+        ([56, 1, 18], ("1", "18", "56")),
+        ([25.0, float("nan"), 7.0], ("7", "25")),
+        ([0.5, 1.0], ("0.5", "1")),
+        (["10", "9", "a"], ("10", "9", "a")),
+        ([True, False], ("false", "true")),
+        (pa.array(["b", "a"]).dictionary_encode(), ("a", "b")),
+        (pa.array([None, None], pa.string()), ()),
+    ],
+)
+def test_labels_are_sorted_numerically_where_they_are_numbers(values, labels):
+    assert one(values).labels == labels
+
+
+def test_many_values_are_no_classes_unless_asked():
+    users = pa.table({"zip": [str(i) for i in range(MOST_CLASSES + 1)], "g": ["a"] * (MOST_CLASSES + 1)})
+    assert list(attributes_of(users, bins={})) == ["g"]
+    assert len(attributes_of(users, bins={}, keep=["zip"])["zip"].labels) == MOST_CLASSES + 1
+
+
+def test_lists_are_left_out():
+    assert attributes_of(pa.table({"embedding": [[1.0], [2.0]]}), bins={}) == {}
+
+
+def test_a_numeric_column_keeps_its_values():
+    attribute = one(["1.5", None, "-2"], numeric=["x"])
+    assert attribute.continuous
+    np.testing.assert_array_equal(attribute.values, [1.5, np.nan, -2.0])
+    assert attribute.known.tolist() == [True, False, True]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.one_of(st.just(np.nan), st.integers(0, 120).map(float)), min_size=1),
+    st.lists(st.integers(1, 110), min_size=1, max_size=6, unique=True).map(sorted),
+)
+def test_bins_agree_with_their_labels(values, edges):
+    attribute = cut("age", np.array(values), edges)
+    for value, label in zip(values, decoded(attribute), strict=True):
+        if np.isnan(value):
+            assert label is None
+        elif label.startswith("<"):
+            assert value < float(label[1:])
+        elif label.endswith("+"):
+            assert value >= float(label[:-1])
+        else:
+            low, high = label.split("-") if "-" in label else (label, label)
+            assert float(low) <= value <= float(high)
+    assert (attribute.counts > 0).all()
+
+
+def test_bin_labels():
+    assert cut("age", np.array([1.0, 35, 44, 45]), [35, 45]).labels == ("<35", "35-44", "45+")
+    assert cut("h", np.array([1.0, 1.6, 3]), [1.5, 2.5]).labels == ("<1.5", "1.5-2.5", "2.5+")
+
+
+@pytest.mark.parametrize("edges", [[], [45, 35], [35, 35], [float("nan")]])
+def test_edges_that_cannot_cut(edges):
+    with pytest.raises(DataError, match="Cannot cut 'age'"):
+        cut("age", np.array([1.0]), edges)
+
+
+def test_words_are_no_numbers():
+    with pytest.raises(DataError, match="'x' holds text that is not a number"):
+        one(["1", "two"], numeric=["x"])
+
+
+def test_a_column_that_is_not_there():
+    with pytest.raises(DataError, match="no column 'income'. Their columns: x"):
+        one(["1"], numeric=["income"])
+
+
+def test_numbers_of_an_attribute():
+    np.testing.assert_array_equal(numbers_of(one([30, None, 7])), [30, np.nan, 7])
+    assert numbers_of(one(["20-30", "30-40"])) is None
+
+
+def test_empty_classes_go():
+    attribute = without_empty_classes(Attribute("x", np.array([2, -1, 0, 2]), ("a", "b", "c")))
+    assert attribute.labels == ("a", "c")
+    assert attribute.codes.tolist() == [1, -1, 0, 1]
+
+
+def test_joint_cells_are_the_combinations_that_occur() -> None:
+    gender = Attribute("gender", np.array([0, 1, 1, -1, 0]), ("F", "M"))
+    age = Attribute("age", np.array([1, 0, 1, 0, 1]), ("young", "old"))
+    both = joint([gender, age])
+    assert both.name == "gender & age"
+    assert both.labels == ("F & old", "M & young", "M & old")
+    assert both.codes.tolist() == [0, 1, 2, -1, 0]

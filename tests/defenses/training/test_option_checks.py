@@ -1,0 +1,90 @@
+"""What every defense in training refuses, with words that help."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Attribute
+from recveil.defenses.training.adversarial import Adversarial
+from recveil.defenses.training.au_int import D2DInT, U2UInT
+from recveil.defenses.training.option_checks import Nothing, at_least, check_rows, check_strength, check_targets
+from recveil.defenses.training.rap import RAP
+
+EVERY = pytest.mark.parametrize("defense", [Adversarial, RAP, U2UInT, D2DInT])
+GENDER = Attribute("gender", np.array([0, 1, 0, 1, -1]), ("f", "m"))
+INCOME = Attribute("income", np.full(5, -1), (), np.array([1.0, 2.0, np.nan, 4.0, 5.0]))
+
+
+@EVERY
+def test_options_are_checked_when_the_defense_is_made(defense) -> None:
+    for strength in (-0.1, 1.1, float("nan")):
+        with pytest.raises(UsageError, match=r"strength must lie between 0 .* and 1"):
+            defense(strength=strength)
+    with pytest.raises(UsageError, match="weight must be a number of 0 or more; got -1"):
+        defense(weight=-1.0)
+    with pytest.raises(UsageError, match="weight must be a number"):
+        defense(weight=float("inf"))
+    with pytest.raises(UsageError, match="No device is called 'gpu'"):
+        defense(device="gpu")
+
+
+@EVERY
+def test_targets_and_tables_that_do_not_agree_are_refused(defense) -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(UsageError, match="No attribute was given to protect"):
+        defense()([], epochs=3, rng=rng)
+    with pytest.raises(DataError, match=r"different numbers of users \(gender: 5, other: 3\)"):
+        defense()([GENDER, Attribute("other", np.array([0, 1, 0]), ("a", "b"))], epochs=3, rng=rng)
+    with pytest.raises(DataError, match=r"of 5 users, and the table has shape \(4, 2\)"):
+        defense()([GENDER], epochs=3, rng=rng).epoch(torch.zeros(4, 2))
+    with pytest.raises(UsageError, match="Call epoch"):
+        defense()([GENDER], epochs=3, rng=rng)(torch.arange(5), torch.zeros(5, 2), torch.zeros(7, 2))
+
+
+@EVERY
+def test_what_does_nothing_is_nothing(defense) -> None:
+    rng = np.random.default_rng(0)
+    alone, unknown = (Attribute("gender", np.full(5, code), ("f", "m")) for code in (1, -1))
+    assert not isinstance(defense()([GENDER], epochs=3, rng=rng), Nothing)
+    assert not isinstance(defense()([alone, GENDER], epochs=3, rng=rng), Nothing)
+    for penalty in (
+        defense(strength=0.0)([GENDER], epochs=3, rng=rng),
+        defense()([alone], epochs=3, rng=rng),
+        defense()([unknown, alone], epochs=3, rng=rng),
+    ):
+        assert isinstance(penalty, Nothing)
+        table = torch.randn(5, 2, requires_grad=True)
+        penalty.epoch(table)
+        assert float(penalty(torch.arange(5), table)) == 0.0
+        assert penalty.finish(table) is table
+
+
+@EVERY
+def test_a_defense_leaves_the_draws_of_the_generator_it_is_given(defense) -> None:
+    """So the model that draws from the same one learns from the same draws."""
+    rng, other = np.random.default_rng(3), np.random.default_rng(3)
+    penalty = defense()([GENDER], epochs=3, rng=rng)
+    penalty.epoch(torch.randn(5, 2))
+    penalty(torch.arange(5), torch.randn(5, 2), torch.randn(7, 2))
+    assert rng.integers(2**62) == other.integers(2**62)
+
+
+def test_numbers_are_refused_by_those_who_know_classes_only() -> None:
+    assert check_targets([INCOME, GENDER], numbers=True) == 5
+    with pytest.raises(DataError, match=r"'income' is a number.*--bins income=35,45, or use adversarial"):
+        check_targets([GENDER, INCOME], numbers=False)
+    with pytest.raises(DataError, match="'income' is a number"):
+        U2UInT()([INCOME], epochs=3, rng=np.random.default_rng(0))
+
+
+def test_what_is_allowed_passes() -> None:
+    assert [check_strength(s, d) for s in (0, 0.5, 1.0) for d in (None, "cpu")] == [None] * 6
+    at_least(1, k=1, hidden=16)
+    check_rows(torch.zeros(3, 2), 3)
+    with pytest.raises(UsageError, match="hidden must be a number of 1 or more; got 0"):
+        at_least(1, k=1, hidden=0)
+    with pytest.raises(DataError, match=r"shape \(3,\)"):
+        check_rows(torch.zeros(3), 3)

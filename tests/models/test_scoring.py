@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from recveil.core.errors import UsageError
+from recveil.core.random import generator
+from recveil.metrics.ranking import hit_rate, rank, seen_items
+from recveil.models.bprmf import BPRMF
+from recveil.models.scoring import dot_scores, release, top_k
+from recveil.testing.worlds import checkerboard
+
+
+def world(seed: int = 0) -> tuple[np.ndarray, sparse.csr_array]:
+    rng = np.random.default_rng(seed)
+    scores = rng.standard_normal((20, 15)).astype(np.float32)
+    return scores, sparse.csr_array((rng.random((20, 15)) < 0.5).astype(np.int32))
+
+
+@pytest.mark.parametrize("block", [1, 40, 2**20])
+def test_lists_are_the_sorted_unseen_items(block: int) -> None:
+    scores, seen = world()
+    users = np.array([4, 0, 19, 7])
+    lists = top_k(lambda who: scores[who], users, 12, seen, block=block)
+    for u, found in zip(users, lists, strict=True):
+        unseen = np.flatnonzero(seen.toarray()[u] == 0)
+        expected = unseen[np.argsort(-scores[u, unseen])][:12]
+        assert found.tolist() == expected.tolist() + [-1] * (12 - len(expected))
+
+
+def test_a_list_longer_than_the_catalog_is_filled_up() -> None:
+    scores, seen = world()
+    assert (top_k(lambda who: scores[who], np.arange(20), 30, seen)[:, 15:] == -1).all()
+
+
+def test_equal_scores_come_by_item_and_broken_ones_not_at_all() -> None:
+    seen = sparse.csr_array(np.array([[0, 1, 0, 0, 0]]))
+    scores = np.array([[1.0, 9.0, 1.0, np.nan, 1.0]], np.float32)
+    assert top_k(lambda who: scores, np.array([0]), 4, seen).tolist() == [[0, 2, 4, -1]]
+    assert np.isnan(scores[0, 3])
+    assert scores[0, 1] == 9.0  # what was handed in is not changed
+
+
+def test_the_scores_handed_in_are_not_changed() -> None:
+    scores, seen = world()
+    before = scores.copy()
+    top_k(lambda who: scores, np.arange(20), 3, seen)
+    assert np.array_equal(scores, before)
+
+
+def test_lists_and_ranks_tell_the_same_hit_rate() -> None:
+    board = checkerboard()
+    model = BPRMF(embedding_size=4, epochs=2).fit(board, rng=generator(0, "t"))
+    shown = release(model, board, 5)
+    assert shown.lists is not None
+    listed = (shown.lists[board.test.user] == board.test.item[:, None]).any(1)
+    ranks = rank(model.score, board.test, seen_items(board.train, board.valid))
+    assert np.array_equal(listed, hit_rate(ranks, 5) == 1.0)
+    assert 0 < listed.mean() < 1 or listed.all()
+    assert shown.user_vectors is model.user_vectors_
+    assert shown.score is not None
+
+
+def test_wrong_calls_are_told() -> None:
+    scores, seen = world()
+    with pytest.raises(UsageError, match="k is 0"):
+        top_k(lambda who: scores[who], np.arange(20), 0, seen)
+    with pytest.raises(UsageError, match=r"shape \(3, 2\); for 2 users.*\(2, 2\)"):
+        dot_scores(np.ones((4, 2)), np.ones((5, 2)), np.arange(2), np.ones((3, 2)))

@@ -1,0 +1,83 @@
+"""A job is known by what it does, keeps its map while it runs, and does not write over what is not its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from recveil.core.errors import UsageError
+from recveil.defenses.embeddings.fitted_maps import SlicedMap
+from recveil.defenses.embeddings.gaussian import Gaussian
+from recveil.defenses.embeddings.sliced import Sliced
+from recveil.streaming.block_table import open_table
+from recveil.streaming.cell_maps import Affine, CellMap
+from recveil.streaming.jobs import clean_up, job_of, load_map, outputs_of, save_map, work_folder
+from recveil.streaming.labels import Facts
+
+
+def test_another_input_target_method_or_seed_is_another_job(make: Callable[..., Any]) -> None:
+    world = make(n=60)
+    table, facts = open_table(world.path), Facts(None, ("gender",))
+    one = job_of(table, facts, Gaussian(), 0)
+    assert job_of(open_table(world.path), facts, Gaussian(device="cpu"), 0) == one
+    others = [
+        job_of(table, facts, Gaussian(), 1),
+        job_of(table, facts, Gaussian(strength=0.5), 0),
+        job_of(table, facts, Sliced(), 0),
+        job_of(table, Facts(None, ("age",)), Gaussian(), 0),
+    ]
+    os.utime(world.path / "part-1.parquet", ns=(1, 1))
+    others.append(job_of(table, facts, Gaussian(), 0))
+    assert len({one, *others}) == 6
+
+
+@pytest.mark.parametrize("rounds", [False, True])
+def test_a_map_that_is_kept_comes_back_for_its_own_job_only(tmp_path: Path, rounds: bool) -> None:
+    rng = np.random.default_rng(0)
+
+    def some(*shape: int) -> torch.Tensor:
+        return torch.from_numpy(rng.standard_normal(shape))
+
+    affine = Affine(some(3, 2), some(3, 2, 2), some(3, 2))
+    more = (SlicedMap(some(2), some(1, 2, 2), some(1, 2, 2), some(1, 2, 2, 129)), affine) if rounds else (None, None)
+    fitted = CellMap(affine, (-1, 0, 1), *more, strength=0.5)
+    save_map(tmp_path, "job", fitted, {"displacement": 1.5})
+    assert load_map(tmp_path, "another") is None
+    back, about = load_map(tmp_path, "job") or (None, None)
+    assert back is not None
+    assert about == {"displacement": 1.5}
+    x, cells = rng.standard_normal((9, 2)).astype(np.float32), (np.arange(9) % 3).astype(np.int16)
+    np.testing.assert_array_equal(back.float()(x, cells), fitted.float()(x, cells))
+
+
+def test_what_another_job_wrote_is_not_touched(make: Callable[..., Any], tmp_path: Path) -> None:
+    world = make(n=60)
+    table, out = open_table(world.path), tmp_path / "out"
+    todo, found = outputs_of(table, out, "job")
+    assert ([o.path.name for o in todo], found) == ([f"part-{i}.parquet" for i in range(3)], 0)
+    out.mkdir()
+    (out / "part-0.parquet").write_bytes(b"something else")
+    with pytest.raises(UsageError, match=r"holds part-0\.parquet, which this job did not write"):
+        outputs_of(table, out, "job")
+    with pytest.raises(UsageError, match="is the table itself"):
+        outputs_of(table, world.path, "job")
+    one = open_table(world.path / "part-0.parquet")
+    with pytest.raises(UsageError, match="has another ending"):
+        outputs_of(one, tmp_path / "x.npy", "job")
+
+
+def test_nothing_is_left_behind_and_nobody_may_look(make: Callable[..., Any], tmp_path: Path) -> None:
+    table, out = open_table(make(n=60).path), tmp_path / "out"
+    work = work_folder(table, out)
+    assert work.stat().st_mode & 0o077 == 0
+    (work / "map.safetensors").touch()
+    (out / ".part-0.parquet.abc.parquet").touch()
+    (out / ".part-0.parquet.crc").touch()
+    clean_up(work, table, out)
+    assert [path.name for path in out.iterdir()] == [".part-0.parquet.crc"]  # not ours

@@ -1,0 +1,76 @@
+"""The tasks of the passes: they gather what memory gathers, and name what cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from recveil.core.errors import DataError
+from recveil.streaming.block_table import open_table
+from recveil.streaming.cloaked_table import examine
+from recveil.streaming.engines import Threads, merged
+from recveil.streaming.labels import Facts
+from recveil.streaming.passes import Gather, State
+from recveil.transport.moments import Moments
+
+GENDER = Facts(None, ("gender",))
+
+
+def work_in(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def test_the_first_pass_gathers_the_moments_of_the_whole(make: Callable[..., Any], tmp_path: Path) -> None:
+    world = make()
+    table = open_table(world.path)
+    labels, counts = examine(table, GENDER, Threads(2), work_in(tmp_path))
+    cells = labels.cells(world.table, "")
+    np.testing.assert_array_equal(counts, np.bincount(cells))
+    got = merged([Gather(table, labels, None, 0)(span) for span in table.spans()], State.merge).moments
+    wanted = Moments.of(torch.from_numpy(world.x), torch.from_numpy(cells), 3)
+    for name in vars(got):
+        torch.testing.assert_close(getattr(got, name), getattr(wanted, name), rtol=1e-9, atol=1e-9)
+    assert [p.name for p in (tmp_path / "work").iterdir()] == ["values.parquet"]  # the hashes are gone
+
+
+def test_an_id_in_two_files_is_named_with_both(make: Callable[..., Any], tmp_path: Path) -> None:
+    world = make()
+    path = world.path / "part-2.parquet"
+    rows = pq.read_table(path)
+    ids = rows.column("user_id").to_numpy().copy()
+    ids[17] = 7 * 4
+    pq.write_table(rows.set_column(0, "user_id", [ids]), path)
+    message = r"has 1 user more than once, for instance '28' in part-0\.parquet and part-2\.parquet"
+    with pytest.raises(DataError, match=message):
+        examine(open_table(world.path), GENDER, Threads(2), work_in(tmp_path))
+
+
+def test_texts_that_only_share_a_hash_are_no_repetition(
+    make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recveil.streaming.passes.hashed", lambda ids, where: np.zeros(len(ids), np.uint64))
+    labels, _ = examine(open_table(make(n=50).path), GENDER, Threads(1), work_in(tmp_path))
+    assert labels.targets[0].labels == ("F", "M")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_number_that_is_none_is_found_where_it_stands(make: Callable[..., Any], tmp_path: Path, bad: float) -> None:
+    world = make()
+    x = world.x.copy()
+    x[2100, 3] = bad
+    part = world.path / "part-2.parquet"
+    rows = pq.read_table(part)
+    import pyarrow as pa
+
+    pq.write_table(rows.set_column(1, "embedding", pa.FixedSizeListArray.from_arrays(x[2000:].reshape(-1), 5)), part)
+    table = open_table(world.path)
+    labels, _ = examine(table, GENDER, Threads(2), work_in(tmp_path))
+    with pytest.raises(DataError, match=r"part-2\.parquet on hold NaN or infinite numbers, the first in row 100\."):
+        Threads(2).reduce(Gather(table, labels, None, 0), table.spans(), State.merge, "")

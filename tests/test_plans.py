@@ -1,0 +1,96 @@
+"""The plans of the papers: each is read, its cells counted; some are run in their smallest size, and slowly all."""
+
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from recveil.studies.plan_checks import check
+from recveil.studies.plans import read
+from recveil.studies.reproduction import compare
+from recveil.studies.runs import run_study
+
+ROOT = Path(__file__).resolve().parent.parent
+PAPERS = sorted((ROOT / "research" / "plans").glob("*.toml"))
+WANTED = [
+    *(f"raid2025_table{n}" for n in range(2, 13)),
+    *(f"raid2025_figure{n}" for n in (4, 5, 6)),
+    *(f"attrcloak2025_{name}" for name in ("table1", "table4", "table5", "table6", "table7", "figure4", "figure5")),
+    *(f"dlmia2022_{name}" for name in ("figure3a", "figure3b", "figure4", "figure5", "table2", "table3")),
+    *(f"more_{name}" for name in ("lastfm", "bookcrossing", "coat")),
+]
+MANY = 40
+"""More cells than this are no smoke."""
+
+
+def test_every_table_and_figure_with_numbers_has_its_plan() -> None:
+    assert set(WANTED) <= {path.stem for path in PAPERS}
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
+def test_a_plan_is_read_its_cells_counted_and_its_published_numbers_placed(path: Path) -> None:
+    plan = read(path)
+    lists = plan.grid.model_dump()
+    assert len(plan.cells()) == prod(len(values) for values in lists.values())
+    assert len({cell.id for cell in plan.cells()}) == len(plan.cells())
+    assert len(plan.about) > 60
+    assert plan.source or plan.name.startswith("more_")
+    if plan.kind == "attribute":
+        names = [choice.title for choice in plan.grid.defense]
+        assert names[0] == "none"
+        assert "sliced" in names
+    found = compare(plan, [])  # a number that no cell is for would be an error
+    assert {c.verdict for c in found} <= {"not run", "data not available here"}
+    for number in plan.published:
+        assert number.value is not None
+        assert number.metric
+    small = read(path, "smoke")
+    assert {cell.at["data"] for cell in small.cells()} == {"demo"}
+    assert len(small.cells()) < MANY
+
+
+def test_tables_that_show_the_same_cells_share_them() -> None:
+    whole = {cell.id for cell in read(ROOT / "research" / "plans" / "raid2025_table3.toml").cells()}
+    for name in ("table6", "table7", "table8", "table12", "figure6"):
+        assert {cell.id for cell in read(ROOT / "research" / "plans" / f"raid2025_{name}.toml").cells()} <= whole
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
+def test_a_smoke_plan_names_only_what_there_is(path: Path) -> None:
+    plan = read(path, "smoke")
+    assert check(plan) == len(plan.cells()) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
+def test_a_full_plan_names_only_what_there_is(path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECVEIL_DATA", str(shared_data))
+    plan = read(path)
+    assert check(plan) == len(plan.cells()) > 0
+
+
+class Here:
+    """This very process: a new one would take longer to start than the cells take."""
+
+    name = "here"
+
+    def run(self, work, cells, *, go_on):
+        return ((cell, work(cell)) for cell in cells)
+
+
+def ran(path: Path, folder: Path) -> tuple[int, int, int]:
+    """How many cells were done, failed and left."""
+    tally = run_study(read(path, "smoke"), folder, Here())
+    return tally.done, tally.failed, tally.left
+
+
+@pytest.mark.parametrize("name", ["raid2025_table3", "raid2025_table10"])
+def test_some_smoke_plans_run(name: str, tmp_path: Path) -> None:
+    path = ROOT / "research" / "plans" / f"{name}.toml"
+    assert ran(path, tmp_path / "study") == (len(read(path, "smoke").cells()), 0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
+def test_all_smoke_plans_run(path: Path, tmp_path: Path) -> None:
+    assert ran(path, tmp_path / "study") == (len(read(path, "smoke").cells()), 0, 0)

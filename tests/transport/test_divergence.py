@@ -1,0 +1,112 @@
+"""The class divergence: short form, closed-form gradient, and what does not change it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recveil.transport.divergence import Classes, class_divergence, gradient, long_divergence, ridge_of
+from recveil.transport.moments import Moments
+
+seeds, ridges = st.integers(0, 10**6), st.sampled_from([1e-4, 1e-2, 1.0])
+
+
+def world(seed: int, n: int, d: int, K: int, few: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
+    """Classes of `few` rows and more with means and shapes of their own; a tenth of the rows belongs to none."""
+    rng = np.random.default_rng(seed)
+    codes = np.concatenate([np.repeat(np.arange(K), few), rng.integers(K, size=n), np.full(n // 10, -1)])
+    codes = rng.permutation(codes)
+    x = rng.standard_normal((len(codes), d)) @ rng.standard_normal((d, d)) + rng.standard_normal((K + 1, d))[codes]
+    return torch.as_tensor(x * (1 + codes[:, None] / K)), torch.as_tensor(codes)
+
+
+def short(x: torch.Tensor, classes: Classes, eps: float) -> torch.Tensor:
+    return class_divergence(classes.moments(x), eps).value
+
+
+@settings(deadline=None, max_examples=40)
+@given(seeds, st.integers(1, 10), st.integers(1, 6), ridges)
+def test_the_short_form_is_the_long_form(seed: int, d: int, K: int, ridge: float) -> None:
+    x, codes = world(seed, 60, d, K)
+    classes, eps = Classes.of(codes), ridge_of(x, ridge)
+    wanted = float(long_divergence(x, classes, eps))
+    assert float(short(x, classes, eps)) == pytest.approx(wanted, rel=1e-10, abs=1e-10)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seeds, st.integers(1, 10), st.integers(1, 6), ridges)
+def test_the_gradient_is_that_of_the_long_formula(seed: int, d: int, K: int, ridge: float) -> None:
+    x, codes = world(seed, 60, d, K)
+    classes, eps = Classes.of(codes), ridge_of(x, ridge)
+    (wanted,) = torch.autograd.grad(long_divergence(x.requires_grad_(), classes, eps), x)
+    x = x.detach()
+    got = gradient(x, classes, class_divergence(classes.moments(x), eps))
+    torch.testing.assert_close(got, wanted, rtol=1e-8, atol=1e-10 * float(wanted.abs().max()) + 1e-12)
+    assert (got[codes < 0] == 0).all()
+
+
+def test_rows_that_lie_together_are_read_in_place_and_give_the_same() -> None:
+    x, codes = world(0, 200, 5, 3)
+    order = torch.argsort(codes)
+    apart, together = Classes.of(codes), Classes.of(codes[order])
+    assert all(isinstance(rows, slice) for rows in together.rows)
+    assert not any(isinstance(rows, slice) for rows in apart.rows)
+    fits = [class_divergence(c.moments(t), 0.1) for c, t in ((apart, x), (together, x[order]))]
+    torch.testing.assert_close(fits[0].value, fits[1].value)
+    torch.testing.assert_close(gradient(x, apart, fits[0])[order], gradient(x[order], together, fits[1]))
+
+
+def test_the_moments_are_those_of_the_classes() -> None:
+    x, codes = world(1, 100, 4, 3)
+    got, wanted = Classes.of(codes).moments(x), Moments.of(x, codes, 3)
+    for name in ("n", "mean", "scatter"):
+        torch.testing.assert_close(getattr(got, name), getattr(wanted, name))
+
+
+def test_codes_without_rows_are_no_classes() -> None:
+    assert len(Classes.of(torch.tensor([5, -1, 2, 5])).rows) == 2
+    assert Classes.of(torch.tensor([-1, -1])).rows == []
+
+
+@settings(deadline=None, max_examples=20)
+@given(seeds, st.integers(1, 6))
+def test_one_class_or_equal_classes_have_none_and_others_some(seed: int, d: int) -> None:
+    x, codes = world(seed, 50, d, 3, few=10)
+    assert float(short(x, Classes.of(codes.clamp(min=0, max=0)), 1e-3)) == pytest.approx(0, abs=1e-10)
+    twice = torch.cat([x, x])
+    halves = Classes.of(torch.arange(2).repeat_interleave(len(x)))
+    assert float(short(twice, halves, 1e-3)) == pytest.approx(0, abs=1e-10)
+    assert float(short(x, Classes.of(codes), 1e-3)) > 1e-3
+
+
+@settings(deadline=None, max_examples=20)
+@given(seeds, st.integers(1, 6), st.sampled_from([1e-3, 1.0, 1e3]))
+def test_place_scale_and_rotation_do_not_matter(seed: int, d: int, scale: float) -> None:
+    x, codes = world(seed, 80, d, 3)
+    turn = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))[0]
+    other, classes = scale * (x @ turn) + 5, Classes.of(codes)
+    got, wanted = (float(short(t, classes, ridge_of(t, 1e-2))) for t in (other, x))
+    assert got == pytest.approx(wanted, rel=1e-6, abs=1e-9)
+
+
+def test_in_one_dimension_it_is_the_ratio_of_the_spreads() -> None:
+    x = torch.tensor([[-1.0], [1.0], [-3.0], [3.0]], dtype=torch.float64)
+    wanted = 0.5 * (np.log(5) - 0.5 * np.log(1) - 0.5 * np.log(9))
+    assert float(short(x, Classes.of(torch.tensor([0, 0, 1, 1])), 0.0)) == pytest.approx(wanted)
+
+
+def test_the_ridge_is_a_share_of_the_mean_variance_and_never_zero() -> None:
+    x = torch.tensor([[0.0, 5.0], [2.0, 5.0]], dtype=torch.float64)
+    assert ridge_of(x, 0.1) == pytest.approx(0.1 * 0.5)
+    assert ridge_of(torch.ones(4, 2, dtype=torch.float64), 0.1) == 0.1
+
+
+def test_classes_of_fewer_rows_than_dimensions_have_a_finite_divergence_and_gradient() -> None:
+    x, codes = world(2, 100, 12, 21, few=3)
+    classes = Classes.of(codes)
+    fit = class_divergence(classes.moments(x), ridge_of(x, 1e-3))
+    assert torch.isfinite(gradient(x, classes, fit)).all()
+    assert float(fit.value) > 0

@@ -1,0 +1,68 @@
+"""Moments of the bulk: they follow affine maps, stand still when few users run away, and agree on what is t."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from recveil.transport.moments import Moments
+from recveil.transport.robust_moments import bulk
+
+
+def users(n: int, d: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_an_affine_map_of_a_class_carries_its_moments() -> None:
+    x, codes = users(900, 5), torch.arange(900) % 3
+    A, m = users(5, 5, seed=1) + 3 * torch.eye(5, dtype=torch.float64), users(1, 5, seed=2)[0]
+    before, after = (bulk(t, codes, 3, most=1000) for t in (x, x @ A + m))
+    torch.testing.assert_close(after.mean, before.mean @ A + m)
+    torch.testing.assert_close(after.covariance, A.mT @ before.covariance @ A)
+
+
+def test_a_few_who_run_away_change_little() -> None:
+    x, codes = users(1000, 4), torch.zeros(1000, dtype=torch.long)
+    far = x.clone()
+    far[:10] += 100
+    moved = {
+        "bulk": (bulk(far, codes, 1, most=10**4).mean - bulk(x, codes, 1, most=10**4).mean).abs().max(),
+        "plain": (Moments.of(far, codes, 1).mean - Moments.of(x, codes, 1).mean).abs().max(),
+    }
+    assert moved["bulk"] < 0.02 < 0.9 < moved["plain"]
+
+
+def test_the_shape_of_a_t_is_found() -> None:
+    n, d = 20000, 3
+    shape = torch.diag(torch.tensor([1.0, 4.0, 9.0], dtype=torch.float64))
+    chi = torch.distributions.Chi2(torch.tensor(4.0, dtype=torch.float64))
+    torch.manual_seed(0)
+    x = users(n, d) @ shape.sqrt() / (chi.sample((n, 1)) / 4).sqrt()
+    found = bulk(x, torch.zeros(n, dtype=torch.long), 1, most=n)
+    torch.testing.assert_close(found.covariance[0], shape, rtol=0.06, atol=0.15)
+
+
+@pytest.mark.parametrize(("n", "most"), [(8, 1000), (400, 300)])
+def test_too_few_and_very_many_have_plain_moments(n: int, most: int) -> None:
+    x, codes = users(n, 4) ** 3, torch.zeros(n, dtype=torch.long)
+    found, plain = bulk(x, codes, 1, most=most), Moments.of(x, codes, 1)
+    torch.testing.assert_close(found.mean, plain.mean)
+    torch.testing.assert_close(found.scatter, plain.scatter)
+
+
+def test_constant_and_repeated_columns_do_no_harm() -> None:
+    x = users(300, 4)
+    x[:, 1], x[:, 2] = 2.0, x[:, 0]
+    found = bulk(x, torch.arange(300) % 2, 2, most=1000)
+    assert torch.isfinite(found.scatter).all()
+    torch.testing.assert_close(found.covariance[:, 2], found.covariance[:, 0])
+    torch.testing.assert_close(found.mean[:, 1], torch.full((2,), 2.0, dtype=torch.float64))
+
+
+def test_a_class_of_users_who_are_all_alike_stays_where_it_is() -> None:
+    x = users(300, 4)
+    x[::2] = 3.0
+    found = bulk(x, torch.arange(300) % 2, 2, most=1000)
+    assert (found.scatter[0] == 0).all()
+    assert (found.mean[0] == 3).all()
+    assert torch.isfinite(found.scatter[1]).all()
