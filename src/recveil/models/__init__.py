@@ -1,1 +1,9 @@
-"""Recommenders: one file and one signature each (`core.Recommender`), one loop for those that learn by gradients."""
+"""Recommenders: one file for each, on one training loop."""
+
+from recveil.core.registry import Registry
+from recveil.core.traits import ModelTraits
+
+__all__ = ["MODELS"]
+
+MODELS = Registry("model", "recveil.models", "recveil.models", ModelTraits)
+"""Recommenders by name."""

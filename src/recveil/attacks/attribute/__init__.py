@@ -1,1 +1,9 @@
-"""Attribute inference: guessing who a user is from what the platform releases about them."""
+"""Attribute attacks: one file for each family, the panels they form, and the surfaces they look at."""
+
+from recveil.core.registry import Registry
+from recveil.core.traits import AttackTraits
+
+__all__ = ["ATTRIBUTE_ATTACKS"]
+
+ATTRIBUTE_ATTACKS = Registry("attack", "recveil.attacks.attribute", "recveil.attacks", AttackTraits)
+"""Attribute attacks by name."""

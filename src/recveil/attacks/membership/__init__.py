@@ -1,1 +1,11 @@
-"""Attacks that ask of each user: was the recommender trained on this person?"""
+"""Membership attacks: one file for each, and the rules that run beside all of them."""
+
+from recveil.core.registry import Registry
+from recveil.core.traits import MembershipAttackTraits
+
+__all__ = ["MEMBERSHIP_ATTACKS"]
+
+MEMBERSHIP_ATTACKS = Registry(
+    "membership attack", "recveil.attacks.membership", "recveil.attacks", MembershipAttackTraits
+)
+"""Membership attacks by name."""
