@@ -1,17 +1,17 @@
 """Protocols of everything that works: recommenders, defenses and attacks.
 
-Each is a function, or a dataclass whose fields are its options.
+Each is a function, or a dataclass whose fields are its options. Every member that the code uses is declared here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Shadow, Split, Watched
+from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Shadow, Split, TrainingHistory, Watched
 
 if TYPE_CHECKING:
     import torch
@@ -21,73 +21,104 @@ __all__ = [
     "AttributeAttack",
     "DataDefense",
     "EmbeddingDefense",
+    "FoldInRecommender",
     "ListDefense",
     "MembershipAttack",
     "Penalty",
     "Recommender",
     "TrainingDefense",
+    "UtilityLoss",
 ]
+
+UtilityLoss = Callable[["torch.Tensor"], "torch.Tensor"]
+"""A differentiable loss of a table of user vectors, items and head frozen."""
 
 
 class Penalty(Protocol):
-    """A defense that acts in training: a loss on the user vectors, refreshed before each pass.
+    """A defense at work in one training: a loss on the user vectors, refreshed before each epoch.
 
-    It may also say: `wants_items` (give me the item vectors), `every` (ask me in one step of so many), `settled` (what
-    I finish is defended, whatever pass is kept from now on), `late` (train without me first, then tell me by `begin`
-    that I have so many passes).
+    Attributes:
+        needs_items: the penalty reads the item vectors.
+        step_interval: the penalty is asked for in one of so many steps.
+        covers_any_epoch: `finish` defends the table whatever epoch is kept, so the best one may be chosen.
+        waits_for_training: the model is trained undefended first; `begin` then starts the penalty.
     """
 
-    def epoch(self, user_vectors: torch.Tensor) -> None:
-        """Called with the whole table before each pass over the data."""
+    needs_items: bool
+    step_interval: int
+
+    @property
+    def covers_any_epoch(self) -> bool:
+        """Whether `finish` defends the table of any epoch."""
+
+    @property
+    def waits_for_training(self) -> bool:
+        """Whether the penalty starts after an undefended training."""
+
+    def begin(self, epochs: int) -> None:
+        """Start a penalty that waited, with so many epochs to go."""
+
+    def start_epoch(self, user_vectors: torch.Tensor) -> None:
+        """Refresh the penalty from the whole table before an epoch."""
 
     def __call__(
         self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The loss of these users, to be added to the recommendation loss."""
+        """Return the loss of these users, to be added to the recommendation loss."""
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
-        """The table to release."""
+        """Return the table to release."""
 
 
 class TrainingDefense(Protocol):
     """A defense that acts in training: its options, from which a penalty is made for the users of one model."""
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
-        """The penalty that protects these attributes in a training of so many passes."""
+        """Make the penalty that protects these attributes in a training of so many epochs."""
 
 
 class Recommender(Protocol):
-    """A model. `user_vectors_` is everything user-indexed that serving needs, concatenated."""
+    """A model. `user_vectors_` is everything user-indexed that serving needs, concatenated.
 
+    Attributes:
+        epochs: epochs of training; 1 for models solved in closed form.
+        history_: how the training went; None for models that are not trained in epochs.
+    """
+
+    epochs: int
     user_vectors_: FloatArray
     item_vectors_: FloatArray
+    history_: TrainingHistory | None
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from `split.train`, choosing on `split.valid`; `split.test` is not looked at."""
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item, (len(users), n_items); `user_vectors` replaces the rows of these users."""
+        """Score every item, (len(users), n_items); `user_vectors` replaces the rows of these users."""
+
+
+@runtime_checkable
+class FoldInRecommender(Protocol):
+    """A recommender that can serve users whom it was not trained on."""
+
+    def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
+        """Compute the user vectors of these histories by the model's own objective."""
 
 
 class DataDefense(Protocol):
     """A defense that changes what the model is trained on."""
 
     def __call__(self, train: Dataset, targets: list[str], *, rng: np.random.Generator) -> Dataset:
-        """The data set to train on instead."""
+        """Return the data set to train on instead."""
 
 
 class EmbeddingDefense(Protocol):
     """A defense that changes the user vectors after training."""
 
     def __call__(
-        self,
-        x: FloatArray,
-        codes: IntArray,
-        *,
-        rng: np.random.Generator,
-        utility: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None
     ) -> FloatArray:
-        """The table to release; `codes` is (n, n_attributes), `utility` a differentiable loss of the user vectors."""
+        """Return the table to release; `codes` is (n, n_attributes), `utility` a loss of the user vectors."""
 
 
 class ListDefense(Protocol):
@@ -102,24 +133,30 @@ class ListDefense(Protocol):
         rng: np.random.Generator,
         seen: sparse.csr_array | None = None,
     ) -> IntArray:
-        """The lists to serve; `seen` is the user-by-item matrix of what must not be listed."""
+        """Return the lists to serve; `seen` is the user-by-item matrix of what must not be listed."""
 
 
 class AttributeAttack(Protocol):
-    """Any scikit-learn classifier."""
+    """A classifier as scikit-learn has it: any of its classifiers or pipelines is an attribute attack as it is."""
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Learn from users whose attribute is known."""
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """(n, K) probabilities."""
+        """Return (n, K) probabilities."""
 
 
 class MembershipAttack(Protocol):
-    """Learns on shadow worlds whose members are known, and judges the users of a target it knows no members of."""
+    """An attack that learns on shadow worlds whose members are known and scores the users of a target.
+
+    Attributes:
+        threshold: score above which a user is called a member; None to choose it on the shadow users.
+    """
+
+    threshold: float | None
 
     def fit(self, shadows: Sequence[Shadow], *, reference: Watched | None = None, rng: np.random.Generator) -> Self:
         """Learn from the shadow worlds; `reference` is what is seen of the target, for transductive attacks."""
 
     def score(self, target: Watched) -> FloatArray:
-        """The higher, the more likely a member: one number for each user."""
+        """Score each user of the target; the higher, the more likely a member."""

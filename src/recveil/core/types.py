@@ -28,6 +28,7 @@ __all__ = [
     "Scores",
     "Shadow",
     "Split",
+    "TrainingHistory",
     "UNKNOWN",
     "Watched",
 ]
@@ -107,6 +108,25 @@ class Split:
     train: Dataset
     valid: Dataset
     test: Dataset
+
+
+@dataclass
+class TrainingHistory:
+    """How a training in epochs went.
+
+    Attributes:
+        loss: mean loss of each epoch.
+        valid: NDCG@10 of the validation items after each epoch in which they were ranked.
+        best: the epoch whose model was kept, from 0.
+        stopped: the sentence that says what broke, where training ended because a number was no longer finite.
+        went_on: whether a penalty that waited for the trained model was kept; None where none waited.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    valid: list[float] = field(default_factory=list)
+    best: int = 0
+    stopped: str | None = None
+    went_on: bool | None = None
 
 
 @dataclass(frozen=True, eq=False)
