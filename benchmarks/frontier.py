@@ -21,12 +21,13 @@ import rows as rows_of
 from post_training import cloaked, trained
 
 from recveil.audits.catalog import ATTACKS, PANELS
+from recveil.metrics.pareto import find_knee
 from recveil.metrics.ranking import dot
 from recveil.report.charts import draw
 from recveil.report.frontier import frontier
 from recveil.report.study import standing_alone
 from recveil.workflows.defended_release import displacement
-from recveil.workflows.frontier import STRENGTHS, knee
+from recveil.workflows.frontier import STRENGTHS
 
 DATA, MODEL, TARGET = "ml-1m", "bprmf", "gender"
 METHODS = ("none", "sliced", "gaussian", "leace", "attrcloak-df", "noise", "u2u", "d2d")
@@ -88,7 +89,7 @@ def show(given: argparse.Namespace) -> None:
     groups = dict(sorted(groups.items()))
     start = groups[0, 1.0]
     points = [point(mine, start) for mine in groups.values()]
-    best = knee([(p["advantage"], p["cost"]) for p in points])
+    best = find_knee([(p["advantage"], p["cost"]) for p in points])
     drawn = frontier({"cost": "loss of NDCG@10", "points": points, "knee": best})["charts"][0]
     machines, seeds = (sorted({str(r[k]) for r in found}) for k in ("machine", "seed"))
     texts = {"machines": ", ".join(machines), "seeds": len(seeds), "attackers": ", ".join(ATTACKERS)}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recveil.metrics.intervals import corrected_error, corrected_p, corrected_t
+from recveil.metrics.intervals import corrected_error, corrected_p, corrected_t, estimate_advantage
 
 SHARE = 0.25
 
@@ -73,6 +73,15 @@ def test_rounding_is_not_evidence(K: int) -> None:
     folds = np.array([np.nanmean(np.eye(K)[0]) for _ in range(10)])
     assert corrected_p(folds, SHARE, 1 / K, two_sided=True) == 1
     assert corrected_p(folds + 1e-17, SHARE, 1 / K, two_sided=False) == 1
+
+
+@pytest.mark.parametrize("shift", [-0.4, -0.02, 0.0, 0.02, 0.4])
+def test_an_advantage_is_floored_at_chance_and_keeps_both_distances_from_it(shift: float) -> None:
+    signed = shift + np.array([-0.05, 0.0, 0.02, 0.03, 0.05])
+    plain, got = corrected_t(signed, SHARE, 70), estimate_advantage(signed, SHARE, 70)
+    assert (got.value, got.low, got.n) == (max(0, plain.value), max(0, plain.low), 70)
+    assert got.high == max(plain.high, -plain.low)
+    assert estimate_advantage(-signed, SHARE, 70).high == pytest.approx(got.high)
 
 
 def test_one_fold_has_no_interval() -> None:

@@ -3,9 +3,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recveil.metrics.pareto import hypervolume, undominated
+from recveil.metrics.pareto import find_knee, hypervolume, undominated
 
 points = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 100)), max_size=12)
+
+
+def test_the_knee_is_farthest_below_the_line_between_the_ends() -> None:
+    straight = [(1.0, 0.0), (0.5, 0.5), (0.0, 1.0)]
+    assert find_knee([*straight, (0.1, 0.1)]) == 3  # nearly all of the privacy for nearly nothing
+    assert find_knee([(1.0, 0.0), (0.2, 0.1), (0.0, 1.0), (0.9, 0.9)]) == 1  # the last is worse in both
+    assert find_knee([(0.5, 0.0), (0.0, 0.0), (0.2, 0.3)]) == 1  # privacy for nothing
+    assert find_knee([(0.3, 0.3)]) == 0
 
 
 def test_one_point_is_worth_its_rectangle() -> None:

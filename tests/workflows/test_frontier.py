@@ -12,15 +12,7 @@ from recveil.audits.catalog import EMBEDDING_DEFENSES
 from recveil.audits.verdicts import TargetAudit
 from recveil.core.types import FloatArray
 from recveil.testing.worlds import planted_leak
-from recveil.workflows.frontier import STRENGTHS, frontier, knee
-
-
-def test_the_knee_is_the_best_bargain() -> None:
-    straight = [(1.0, 0.0), (0.5, 0.5), (0.0, 1.0)]
-    assert knee([*straight, (0.1, 0.1)]) == 3  # nearly all of the privacy for nearly nothing
-    assert knee([(1.0, 0.0), (0.2, 0.1), (0.0, 1.0), (0.9, 0.9)]) == 1  # the last is worse in both
-    assert knee([(0.5, 0.0), (0.0, 0.0), (0.2, 0.3)]) == 1  # privacy for nothing
-    assert knee([(0.3, 0.3)]) == 0
+from recveil.workflows.frontier import STRENGTHS, frontier
 
 
 def test_points_of_every_method_that_can_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from recveil.core.types import Estimate, FloatArray
 
-__all__ = ["LEVEL", "corrected_error", "corrected_p", "corrected_t"]
+__all__ = ["LEVEL", "corrected_error", "corrected_p", "corrected_t", "estimate_advantage"]
 
 LEVEL = 0.95
 
@@ -32,6 +32,25 @@ def corrected_t(scores: FloatArray, test_share: float, n: int) -> Estimate:
     value = float(np.mean(scores))
     half = float(stats.t.ppf((1 + LEVEL) / 2, len(scores) - 1)) * corrected_error(scores, test_share)
     return Estimate(value, value - half, value + half, n)
+
+
+def estimate_advantage(signed_scores: FloatArray, test_share: float, n: int) -> Estimate:
+    """Estimate an advantage from the signed advantage of each fold: floored at 0, with an interval to match.
+
+    A fold below chance even after relabelling is luck, or a leak that the relabelling missed; it never speaks for
+    privacy. So the value and the lower end are at least 0, and the upper end is the larger of both distances from
+    chance. With the corrected interval [low, high] of the signed mean the result is [max(0, low), max(-low, high)].
+
+    Args:
+        signed_scores: advantage of each fold, negative below chance.
+        test_share: n_test / n_train of a fold.
+        n: number of users behind the scores.
+
+    Returns:
+        The advantage with its 95 % interval; the upper end is not capped at 1.
+    """
+    signed = corrected_t(signed_scores, test_share, n)
+    return Estimate(max(0.0, signed.value), max(0.0, signed.low), max(-signed.low, signed.high), n)
 
 
 def corrected_p(scores: FloatArray, test_share: float, null: float, *, two_sided: bool) -> float:

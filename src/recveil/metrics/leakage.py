@@ -7,6 +7,8 @@ advantage is the balanced accuracy after that, scaled so that chance is 0 and ce
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from scipy import stats
 
@@ -24,6 +26,8 @@ __all__ = [
     "recalls",
     "relabelling",
 ]
+
+Numbers = TypeVar("Numbers", float, FloatArray)
 
 
 def confusion(truth: IntArray, predicted: IntArray, n_classes: int) -> FloatArray:
@@ -85,6 +89,9 @@ def guessing_power(inner_counts: FloatArray) -> float:
     return float(np.nan_to_num(rates(inner_counts)).max(0).sum())
 
 
-def advantage(balanced: float, n_classes: int) -> float:
-    """(K BAcc* - 1) / (K - 1): 0 at chance, 1 at certainty; not floored, so that it can be averaged."""
+def advantage(balanced: Numbers, n_classes: int) -> Numbers:
+    """Scale balanced accuracies BAcc* to (K BAcc* - 1) / (K - 1): 0 at chance, 1 at certainty.
+
+    Not floored at 0, so that folds can be averaged.
+    """
     return (n_classes * balanced - 1) / (n_classes - 1)

@@ -1,7 +1,4 @@
-"""Points with two prices compared: which are worth having, and how much a set of them is worth.
-
-A point is (advantage, cost), the less of both the better.
-"""
+"""Pareto fronts of points (advantage, cost), where less of both is better: front, knee and hypervolume."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import numpy as np
 
 from recveil.core.types import IntArray
 
-__all__ = ["REFERENCE", "hypervolume", "undominated"]
+__all__ = ["REFERENCE", "find_knee", "hypervolume", "undominated"]
 
 REFERENCE = (1.0, 100.0)
 """The worst that counts: an attacker who is certain, and a ranking of which nothing is left (cost in per cent)."""
@@ -26,6 +23,23 @@ def undominated(points: Sequence[tuple[float, float]]) -> IntArray:
             kept.append(i)
             cheapest = values[i, 1]
     return np.array(kept, dtype=np.int64)
+
+
+def find_knee(points: Sequence[tuple[float, float]]) -> int:
+    """Return the index of the front's point farthest below the line between the ends of the front.
+
+    The ends are the cheapest and the most private point; both coordinates are shares of their range over all points.
+    Where several points are equally far below, the first one is returned.
+    """
+    values = np.array(points, dtype=np.float64)
+    low, span = values.min(0), np.ptp(values, axis=0)
+    scaled = (values - low) / np.where(span > 0, span, 1.0)
+    front = np.sort(undominated(points))
+    cheapest, safest = (scaled[front[np.argmin(scaled[front, axis])]] for axis in (1, 0))
+    along = safest - cheapest
+    # The cross product with `along` is the signed distance from the line times a constant: negative below the line.
+    above = (scaled[front] - cheapest) @ np.array([along[1], -along[0]])
+    return int(front[np.argmin(above)])
 
 
 def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float] = REFERENCE) -> float:

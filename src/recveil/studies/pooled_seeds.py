@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from recveil.core.types import Estimate, FloatArray
-from recveil.metrics.intervals import LEVEL, corrected_t
+from recveil.metrics.intervals import LEVEL, estimate_advantage
 from recveil.metrics.ranking import Ranks, hit_rate, mean, ndcg
 from recveil.studies.attribute_cells import change
 from recveil.studies.plans import Cell, Plan
@@ -32,8 +32,8 @@ MEASURES: Mapping[str, Measure] = {"ndcg": ndcg, "hit_rate": hit_rate}
 
 def advantage(folds: Sequence[float], test_share: float, n: int) -> Estimate:
     """The headline advantage over these folds, of one seed or of many; like the audit's, never below zero."""
-    signed = corrected_t(np.asarray(folds), test_share, n)
-    return Estimate(max(0.0, signed.value), max(0.0, signed.low), min(1.0, max(-signed.low, signed.high)), n)
+    estimate = estimate_advantage(np.asarray(folds), test_share, n)
+    return replace(estimate, high=min(1.0, estimate.high))
 
 
 def quality(ranks: Iterable[str], measure: Measure = ndcg, k: int = 10) -> FloatArray:

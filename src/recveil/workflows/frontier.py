@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from recveil.core.progress import track
 from recveil.core.random import generator
 from recveil.core.types import Attribute, FloatArray
 from recveil.metrics import ranking
+from recveil.metrics.pareto import find_knee
 from recveil.workflows.defended_release import codes_of, displacement
 from recveil.workflows.serving import Serving
 
-__all__ = ["frontier", "knee"]
+__all__ = ["frontier"]
 
 STRENGTHS = (0.25, 0.5, 0.75, 1.0)
 BENT = ("attrcloak",)
@@ -53,26 +54,10 @@ def frontier(
             part = _cloaked(name, strength, x, targets, serving, seed, device) if bent else x + strength * (full - x)
             point = _point(name, strength, x, np.asarray(part, np.float32), attack, serving, base)
             points.append({**point, "seconds": seconds})
-    best = knee([(p["advantage"], p["cost"]) for p in points])
+    best = find_knee([(p["advantage"], p["cost"]) for p in points])
     left = {name: _impossible(name, x, serving) for name in EMBEDDING_DEFENSES if name not in names}
     measure = "loss of NDCG@10" if serving else "displacement"
     return {"cost": measure, "points": points, "knee": best, "left_out": left}
-
-
-def knee(points: Sequence[tuple[float, float]]) -> int:
-    """The point farthest below the straight line from the most exposed to the most private of the frontier.
-
-    Points are (advantage, cost), the less of both the better; both are taken as shares of their range.
-    """
-    values = np.array(points, dtype=np.float64)
-    low, span = values.min(0), np.ptp(values, axis=0)
-    scaled = (values - low) / np.where(span > 0, span, 1.0)
-    better = (scaled[None] <= scaled[:, None]).all(2) & (scaled[None] < scaled[:, None]).any(2)
-    kept = np.flatnonzero(~better.any(1))
-    ends = scaled[kept[np.argmin(scaled[kept, 1])]], scaled[kept[np.argmin(scaled[kept, 0])]]
-    along = ends[1] - ends[0]
-    above = (scaled[kept] - ends[0]) @ np.array([along[1], -along[0]])
-    return int(kept[np.argmin(above)])
 
 
 def _impossible(name: str, x: FloatArray, serving: Serving | None) -> str:

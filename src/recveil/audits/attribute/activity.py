@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from recveil.audits.attribute.folds import Trial
 from recveil.audits.attribute.leak_map import FEWEST
 from recveil.audits.verdicts import TargetAudit
-from recveil.core.types import Estimate, FloatArray, IntArray
+from recveil.core.types import IntArray
 from recveil.metrics import leakage
-from recveil.metrics.intervals import corrected_t
+from recveil.metrics.intervals import corrected_t, estimate_advantage
 
 __all__ = ["by_activity"]
 
@@ -42,6 +42,7 @@ def by_activity(result: TargetAudit, activity: IntArray, *, test_share: float) -
         return []
     group = np.searchsorted(edges, acts)
     scores = _scores(trials, group, len(edges) + 1, K)  # (trials, groups)
+    signed = leakage.advantage(scores, K)
     bounds = [None, *map(int, edges), None]
     return [
         {
@@ -49,7 +50,7 @@ def by_activity(result: TargetAudit, activity: IntArray, *, test_share: float) -
             "up_to": bounds[q + 1],
             "n": (n := int((group == q).sum())),
             "balanced_accuracy": corrected_t(scores[:, q], test_share, n).to_dict(),
-            "advantage": _advantage(scores[:, q], K, test_share, n).to_dict(),
+            "advantage": estimate_advantage(signed[:, q], test_share, n).to_dict(),
         }
         for q in range(len(edges) + 1)
     ]
@@ -85,9 +86,3 @@ def _scores(trials: list[Trial], group: IntArray, n_groups: int, n_classes: int)
     score = recall + J * (hits - recall * users) / total
     balanced: NDArray[np.float64] = score.reshape(J, n_groups, n_classes).mean(axis=2)
     return balanced
-
-
-def _advantage(scores: FloatArray, n_classes: int, test_share: float, n: int) -> Estimate:
-    """As in an audit: below chance even when relabelled never speaks for privacy."""
-    signed = corrected_t(np.array([leakage.advantage(float(b), n_classes) for b in scores]), test_share, n)
-    return Estimate(max(0.0, signed.value), max(0.0, signed.low), max(-signed.low, signed.high), n)

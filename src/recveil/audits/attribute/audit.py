@@ -25,7 +25,7 @@ from recveil.core.random import generator
 from recveil.core.types import Attribute, Estimate, FloatArray, IntArray, Record
 from recveil.data.io.user_tables import require_classes
 from recveil.metrics import leakage
-from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t
+from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t, estimate_advantage
 from recveil.metrics.power import POWER, advantage_error, allow_for_learning, seen_surely
 
 __all__ = ["audit", "records", "usable_users"]
@@ -75,7 +75,7 @@ def audit(
         notes=notes,
         users=users,
         played=played,
-        folds=np.array([leakage.advantage(b, len(labels)) for b in _relabelled(chosen, len(labels))]),
+        folds=leakage.advantage(_relabelled(chosen, len(labels)), len(labels)),
     )
 
 
@@ -173,12 +173,11 @@ def _result(trials: list[Trial], labels: tuple[str, ...], rules: Folds) -> Attac
         return corrected_t(np.array(values), rules.test_share, n)
 
     raw = np.array([leakage.balanced_accuracy(c) for c in folds])
-    signed = over_folds([leakage.advantage(b, K) for b in _relabelled(trials, K)])
+    signed = leakage.advantage(_relabelled(trials, K), K)
     recall = np.stack([leakage.recalls(c) for c in folds])
     return AttackResult(
         balanced_accuracy=over_folds(list(raw)),
-        # Below chance even when relabelled is luck, or a leak not yet turned round; it never speaks for privacy.
-        advantage=Estimate(max(0.0, signed.value), max(0.0, signed.low), max(-signed.low, signed.high), n),
+        advantage=estimate_advantage(signed, rules.test_share, n),
         accuracy=over_folds([leakage.accuracy(c) for c in folds]),
         macro_f1=over_folds([leakage.macro_f1(c) for c in folds]),
         auc=over_folds([float(np.nanmean(leakage.auc(t.test.truth, t.test.score))) for t in trials]),

@@ -22,7 +22,7 @@ from recveil.audits.verdicts import MARGIN, judged
 from recveil.core.errors import DataError
 from recveil.core.random import generator
 from recveil.core.types import Attribute, Estimate, FloatArray
-from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t
+from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t, estimate_advantage
 from recveil.metrics.power import POWER, seen_surely
 
 __all__ = ["NumberAudit", "NumberResult", "audit_number"]
@@ -216,11 +216,9 @@ def _result(guesses: Sequence[Guesses], rules: Folds, n: int) -> NumberResult:
         return corrected_t(np.array(values), rules.test_share, n)
 
     raw = np.array([_correlation(*g.test) for g in guesses])
-    signed = over_folds([_turned(g) for g in guesses])
     against = corrected_p(raw, rules.test_share, 0.0, two_sided=True)
     return NumberResult(
-        # As for classes: below chance even when turned round never speaks for privacy.
-        advantage=Estimate(max(0.0, signed.value), max(0.0, signed.low), max(-signed.low, signed.high), n),
+        advantage=estimate_advantage(np.array([_turned(g) for g in guesses]), rules.test_share, n),
         r2=over_folds([_r2(g) for g in guesses]),
         correlation=over_folds(list(raw)),
         inverted=bool(raw.mean() < 0 and against < 1 - LEVEL),
