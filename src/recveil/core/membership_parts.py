@@ -1,0 +1,128 @@
+"""Parts of the result of a membership audit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recveil.core.result_parts import EstimateField, Number, Part, Verdict
+
+__all__ = [
+    "FilteredCounts",
+    "MembershipAttackResult",
+    "MembershipFindings",
+    "MembershipInput",
+    "MembershipProtocol",
+    "MembershipUtility",
+    "OperatingPoint",
+    "ReferenceProtocol",
+    "ServedHits",
+    "ServingRule",
+]
+
+
+class OperatingPoint(Part):
+    """Share of members found at a false positive rate, with the rate that was realized."""
+
+    value: Number
+    low: Number
+    high: Number
+    n: int
+    realized_fpr: EstimateField
+
+
+class MembershipAttackResult(Part):
+    """What one attack, or one rule, reached on the target.
+
+    `ahead_of_rules` is its AUC less that of the rule hardest to beat; null for rules. `tpr_at_fpr` is null where there
+    are too few non-members to speak of the rate.
+    """
+
+    auc: EstimateField
+    tpr_at_fpr: dict[str, OperatingPoint | None]
+    balanced_accuracy: EstimateField
+    threshold: Number
+    is_rule: bool
+    inverted: bool
+    ahead_of_rules: EstimateField | None
+    explained_by_rule: bool
+
+
+class MembershipFindings(Part):
+    """Verdict, scores and curves of one membership audit; `roc` holds pairs of false and true positive rate."""
+
+    n_users: int
+    n_members: int | None
+    verdict: Verdict
+    sentence: str
+    best_attack: str | None
+    attacks: dict[str, MembershipAttackResult]
+    roc: dict[str, list[list[float]]] = {}
+    notes: list[str] = []
+
+
+class ServingRule(Part):
+    """How lists are served: length, to non-members, and whether seen items are listed."""
+
+    nonmembers: str
+    seen: str
+    k: int
+
+
+class MembershipInput(Part):
+    """What was attacked."""
+
+    name: str
+    n_users: int
+    n_items: int
+    item_vectors: str
+    model: str | None = None
+    shadow_model: str | None = None
+    serving: ServingRule | None = None
+    user_minimum: int | None = None
+    item_minimum: int | None = None
+
+
+class ReferenceProtocol(Part):
+    """Reference models and the signal taken from their scores."""
+
+    n: int
+    signal: str
+
+
+class MembershipProtocol(Part):
+    """Rules under which membership attacks were run."""
+
+    attacks: list[str]
+    rules: list[str]
+    kind: str
+    margin: float
+    seed: int
+    attack_options: dict[str, Any] = {}
+    references: ReferenceProtocol | None = None
+
+
+class FilteredCounts(Part):
+    """Users, items and interactions that the filters left and took."""
+
+    users: int
+    interactions: int
+    users_short: int
+    items_rare: int
+    items_absent: int
+    interactions_absent: int
+    users_emptied: int
+
+
+class ServedHits(Part):
+    """How often the held-out item is in the list."""
+
+    members: EstimateField
+    non_members: EstimateField
+
+
+class MembershipUtility(Part):
+    """What the lists are worth; with a defense also before it, and what non-members lose."""
+
+    after: ServedHits
+    before: ServedHits | None = None
+    non_member_change: EstimateField | None = None

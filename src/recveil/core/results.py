@@ -1,0 +1,258 @@
+"""One typed, versioned document for each command.
+
+The same object is what Python returns, `--json` prints, the report renders and a baseline is read from. Its JSON schema
+is published by `json_schema`.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from recveil.core.errors import DataError
+from recveil.core.files import writing
+from recveil.core.membership_parts import (
+    FilteredCounts,
+    MembershipFindings,
+    MembershipInput,
+    MembershipProtocol,
+    MembershipUtility,
+)
+from recveil.core.result_parts import (
+    AttributeProtocol,
+    ClassTarget,
+    DefenseSummary,
+    Frontier,
+    Headline,
+    InputSummary,
+    ListAudits,
+    NumericHeadline,
+    NumericTarget,
+    Part,
+    PartCounts,
+    Target,
+    Utility,
+    Verdict,
+)
+from recveil.core.study_parts import (
+    CellCounts,
+    Failure,
+    Figure,
+    HeatMap,
+    StudyFrontier,
+    StudySettings,
+    StudyTable,
+    TunedAudit,
+    TuningTrial,
+)
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "AuditResult",
+    "CloakResult",
+    "Document",
+    "MembershipResult",
+    "StudyResult",
+    "TrainResult",
+    "TrainingConfig",
+    "TuneResult",
+    "json_schema",
+]
+
+SCHEMA_VERSION = 2
+_SEVERITY = (Verdict.LEAK, Verdict.EXPLAINED, Verdict.INCONCLUSIVE, Verdict.UNKNOWN, Verdict.NONE)
+
+
+class Document(Part):
+    """Base of all documents: which command made it, by which version."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True)
+
+    schema_version: Literal[2] = SCHEMA_VERSION
+    recveil_version: str = Field(default_factory=lambda: version("recveil"))
+    command: str
+    command_line: list[str] = []
+    timings: dict[str, float] = {}
+    warnings: list[str] = []
+
+    def to_json(self) -> str:
+        """Return the document as JSON."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False) + "\n"
+
+    def write_json(self, path: str | Path) -> None:
+        """Write the document as JSON, whole or not at all."""
+        text = self.to_json()
+        with writing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+    @classmethod
+    def read_json(cls, path: str | Path) -> Self:
+        """Read a document of this type; another type, version or a damaged file is an error.
+
+        Raises:
+            DataError: the file is no such document.
+        """
+        try:
+            return cls.model_validate_json(Path(path).read_bytes())
+        except OSError as error:
+            raise DataError(f"Cannot read {path}: {error.strerror or error}.") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the document"
+            raise DataError(
+                f"{path} is not a {cls.__name__} of schema {SCHEMA_VERSION}: {place}: {first['msg']}."
+            ) from None
+
+    def to_html(self) -> str:
+        """Return the report as one self-contained page."""
+        # Results render themselves in notebooks. The page lives above this layer, so it is looked up by name.
+        page: str = import_module("recveil.report.html").render(self)
+        return page
+
+    def write_html(self, path: str | Path) -> None:
+        """Write the report page, whole or not at all."""
+        page = self.to_html()
+        with writing(path) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook."""
+        return self.to_html()
+
+
+class _AttributeDocument(Document):
+    """What the results of attribute audits share."""
+
+    input: InputSummary
+    protocol: AttributeProtocol | None = None
+    targets: dict[str, Target] = {}
+    static: dict[str, Target] = {}
+    two_releases: dict[str, Target] = {}
+
+    @property
+    def worst_target(self) -> ClassTarget | NumericTarget:
+        """The audited attribute with the gravest verdict, and of these with the largest advantage."""
+        if not self.targets:
+            raise DataError("Nothing was audited, so there is no verdict.")
+        return min(self.targets.values(), key=lambda t: (_SEVERITY.index(t.verdict), -t.headline.advantage.value))
+
+    @property
+    def verdict(self) -> Verdict:
+        """The gravest verdict of all audited attributes."""
+        return self.worst_target.verdict
+
+    @property
+    def headline(self) -> Headline | NumericHeadline:
+        """The headline of the attribute with the gravest verdict."""
+        return self.worst_target.headline
+
+
+class AuditResult(_AttributeDocument):
+    """What attackers can infer from a table.
+
+    `static` and `two_releases` are attackers who hold an earlier table, where one was given.
+    """
+
+    command: Literal["audit"] = "audit"
+
+
+class CloakResult(_AttributeDocument):
+    """A defended table: audits before (`before`) and after (`targets`), what it cost, what the lists still tell."""
+
+    command: Literal["cloak", "demo"] = "cloak"
+    defense: DefenseSummary
+    before: dict[str, Target] = {}
+    lists: ListAudits | None = None
+    utility: Utility | None = None
+    frontier: Frontier | None = None
+    counts: dict[str, dict[str, int]] | None = None
+    parts: PartCounts | None = None
+
+
+class TrainingConfig(Part):
+    """What was trained on what, with which defense."""
+
+    data: str
+    model: str
+    options: dict[str, Any]
+    defense: DefenseSummary | None = None
+    split: str
+    k: int
+    seed: int
+
+
+class TrainResult(_AttributeDocument):
+    """A trained recommender; with a defense, the audits of the undefended and of the defended model as well."""
+
+    command: Literal["train"] = "train"
+    config: TrainingConfig
+    utility: Utility
+    before: dict[str, Target] = {}
+    stopped: str | None = None
+
+
+class MembershipResult(Document, MembershipFindings):
+    """Whether the users whom a recommender was trained on can be told; `before` and `static` compare a defense."""
+
+    command: Literal["membership"] = "membership"
+    input: MembershipInput
+    protocol: MembershipProtocol
+    filtered: FilteredCounts | None = None
+    utility: MembershipUtility | None = None
+    defense: DefenseSummary | None = None
+    before: MembershipFindings | None = None
+    static: MembershipFindings | None = None
+
+
+class StudyResult(Document):
+    """Tables, frontiers, wins and advice of a study, as far as it was run."""
+
+    command: Literal["study"] = "study"
+    name: str
+    size: str
+    kind: Literal["attribute", "membership"]
+    title: str
+    source: str
+    about: str
+    cells: CellCounts
+    failures: list[Failure] = []
+    settings: StudySettings
+    k: int | None = None
+    tables: list[StudyTable] = []
+    frontiers: list[StudyFrontier] = []
+    volumes: StudyTable | None = None
+    wins: StudyTable | None = None
+    heats: list[HeatMap] = []
+    advice: list[str] = []
+    figures: list[Figure] = []
+
+
+class TuneResult(Document):
+    """Settings of a defense that a search tried, the frontier among them, and the audit of the chosen one."""
+
+    command: Literal["tune"] = "tune"
+    data: str
+    model: str
+    model_options: dict[str, Any] = {}
+    defense: str
+    target: str
+    budget: float
+    panel: str
+    seed: int
+    n_failed: int = 0
+    trials: list[TuningTrial]
+    frontier: list[TuningTrial]
+    chosen: TuningTrial | None = None
+    audit: TunedAudit | None = None
+    use: str | None = None
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schemas of all documents by the name of their command."""
+    documents = (AuditResult, CloakResult, TrainResult, MembershipResult, StudyResult, TuneResult)
+    return {document.__name__: document.model_json_schema(mode="serialization") for document in documents}
