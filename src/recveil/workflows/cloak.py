@@ -26,7 +26,7 @@ from recveil.workflows.audit import (
     with_the_past,
     write_results,
 )
-from recveil.workflows.defended_release import codes_of, displacement
+from recveil.workflows.defended_release import measure_displacement, stack_codes
 from recveil.workflows.documents import audits, details, header, merged, utility
 from recveil.workflows.frontier import frontier
 from recveil.workflows.inputs import Files
@@ -88,7 +88,7 @@ def cloak_files(
     serving, missing = _serving(files, vectors, rules.seed)
     clock = Clock()
     with clock.step("cloak"):
-        x = method(vectors.x, codes_of(targets), rng=generator(rules.seed, "cloak"), utility=_loss(serving, rules))
+        x = method(vectors.x, stack_codes(targets), rng=generator(rules.seed, "cloak"), utility=_loss(serving, rules))
     document: dict[str, Any] = {
         **header("cloak", sys.argv),
         "input": described(files, vectors),
@@ -97,7 +97,7 @@ def cloak_files(
             "name": defense.method,
             "strength": defense.strength,
             "targets": [t.name for t in targets],
-            "displacement": {"relative": displacement(vectors.x, x)},
+            "displacement": {"relative": measure_displacement(vectors.x, x)},
             "notes": [*rest, *notes_on(vectors.x, targets, defense.method)],
         },
         "timings": clock.seconds,

@@ -1,119 +1,268 @@
-"""Split + model + defense -> Release: the one place where a defense meets a recommender."""
+"""Train, defend, release, rank: the step that `train`, `demo` and studies share.
+
+A defense acts at one of four places. Where it acts on the data or in training, the same model is trained without it
+as well, to compare with.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-import torch
 
-from recveil.audits.catalog import NETWORKS
 from recveil.core.device import repeatable
 from recveil.core.errors import DataError, UsageError, unknown_name
-from recveil.core.protocols import DataDefense, EmbeddingDefense, Recommender, TrainingDefense
+from recveil.core.protocols import EmbeddingDefense, Recommender, UtilityLoss
 from recveil.core.random import generator
+from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray, Release, Split
+from recveil.defenses import DEFENSES
 from recveil.metrics.ranking import Ranks, known_as_misses, rank, seen_items
+from recveil.models import MODELS
 from recveil.models.losses import bpr_of_users
 from recveil.models.scoring import release, top_k
 
-__all__ = ["codes_of", "displacement", "fitted", "loss_of", "protect", "ranks_served", "targets_of"]
+__all__ = [
+    "ChosenDefense",
+    "DefendedRelease",
+    "MakeModel",
+    "ReleaseRecipe",
+    "defend_vectors",
+    "measure_displacement",
+    "rank_served_items",
+    "select_targets",
+    "stack_codes",
+    "train_and_defend",
+]
 
 
-def targets_of(
-    attributes: dict[str, Attribute], names: list[str], where: str, *, numbers: bool = False
+@dataclass(frozen=True)
+class ChosenDefense:
+    """A defense by name, with its options (`strength` among them)."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """Where it acts: data, training, embeddings or lists."""
+        return DEFENSES.traits(self.name).place
+
+    def make(self, device: str | None) -> Any:
+        """Make the defense; unknown names and options are errors with the nearest match."""
+        return DEFENSES.make(self.name, **{"device": device, **self.options})
+
+
+MakeModel = Callable[[ChosenDefense | None], Recommender]
+"""Makes a fresh model, to be trained with this defense at work (None: undefended)."""
+
+
+@dataclass(frozen=True)
+class ReleaseRecipe:
+    """How a release is made: the model by name and how to make it, list length, seed, device."""
+
+    model_name: str
+    make_model: MakeModel
+    k: int
+    seed: int
+    device: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DefendedRelease:
+    """What is released, and the same model without the defense.
+
+    Attributes:
+        release: vectors, lists and scores that agree with each other.
+        platform: the split as the platform knows it, with the training part as a data defense left it.
+        model: the model that serves.
+        undefended: the model trained without the defense; the serving model itself where none acted in training.
+        place: where the defense acts; empty for none.
+    """
+
+    release: Release
+    platform: Split
+    model: Recommender
+    undefended: Recommender
+    place: str
+
+    @property
+    def user_vectors(self) -> FloatArray:
+        """The released user vectors."""
+        assert self.release.user_vectors is not None
+        return self.release.user_vectors
+
+
+def train_and_defend(
+    recipe: ReleaseRecipe,
+    split: Split,
+    targets: Sequence[Attribute],
+    defense: ChosenDefense | None,
+    *,
+    clock: Clock,
+) -> DefendedRelease:
+    """Train the model, defend it where asked to, and release it.
+
+    Args:
+        recipe: the model, its seed and the length of its lists.
+        split: the data; the test part is not looked at.
+        targets: attributes to protect.
+        defense: the defense, or None.
+        clock: takes the seconds of each step.
+
+    Returns:
+        The release with everything that it is compared with.
+    """
+    place = "" if defense is None else defense.place
+    method = None if defense is None else defense.make(recipe.device)
+    with clock.step("train undefended"):
+        undefended = _fit_model(recipe.make_model(None), split, seed=recipe.seed)
+    model, platform = undefended, split
+    if place in ("data", "training"):
+        with clock.step("train"):
+            model = recipe.make_model(defense)
+            platform = _fit_defended(model, split, targets, method, place, seed=recipe.seed)
+    with clock.step("defend"):
+        if place == "embeddings":
+            loss = _utility_loss(recipe, model, split)
+            vectors = defend_vectors(method, model.user_vectors_, targets, seed=recipe.seed, utility=loss)
+            released = _release_vectors(model, vectors, platform, recipe.k)
+        else:
+            released = release(model, platform, recipe.k)
+    return DefendedRelease(released, platform, model, undefended, place)
+
+
+def select_targets(
+    attributes: Mapping[str, Attribute], names: Sequence[str], source: str, *, numbers: bool = False
 ) -> list[Attribute]:
-    """The attributes of these names; an unknown one, or a number where none can be used, is an error that helps."""
+    """Return the attributes of these names.
+
+    Args:
+        attributes: all there are.
+        names: the ones to select.
+        source: where the attributes come from, for errors.
+        numbers: whether numeric attributes may be selected.
+
+    Raises:
+        UsageError: no name was given, or one is unknown.
+        DataError: a numeric attribute where only classes can be used.
+    """
     if not names:
-        raise UsageError(f"No target was named. Attributes in {where}: {', '.join(attributes) or 'none'}.")
+        raise UsageError(f"No target was named. Attributes in {source}: {', '.join(attributes) or 'none'}.")
     for name in names:
         if name not in attributes:
-            raise unknown_name(f"attribute in {where}", name, attributes)
+            raise unknown_name(f"attribute in {source}", name, attributes)
         if attributes[name].continuous and not numbers:
-            raise DataError(
-                f"Attribute '{name}' is a number, not a class. Cut it into classes, as in --bins {name}=35,45."
-            )
+            raise DataError(f"Attribute '{name}' is a number, not a class. Cut it into classes with bins first.")
     return [attributes[name] for name in names]
 
 
-def codes_of(targets: list[Attribute]) -> IntArray:
-    """(n, n_attributes) codes, -1 = unknown, as the defenses take them."""
-    return np.stack([t.codes for t in targets], axis=1)
+def stack_codes(targets: Sequence[Attribute]) -> IntArray:
+    """Return (n, n_attributes) codes, -1 = undisclosed, as the defenses take them."""
+    return np.stack([target.codes for target in targets], axis=1)
 
 
-def fitted(
-    model: Recommender,
-    split: Split,
-    targets: list[Attribute],
+def defend_vectors(
+    defense: EmbeddingDefense,
+    x: FloatArray,
+    targets: Sequence[Attribute],
     *,
-    data: DataDefense | None = None,
-    training: TrainingDefense | None = None,
     seed: int,
-) -> Split:
-    """Train the model in place, with a defense of the data or in training; what comes back is what the platform knows.
+    utility: UtilityLoss | None = None,
+) -> FloatArray:
+    """Return the user vectors as an embedding defense leaves them.
 
-    That is the split with the training part as the defense left it.
+    Args:
+        defense: the defense.
+        x: the user vectors.
+        targets: attributes to protect.
+        seed: the same seed gives the same table.
+        utility: loss of the recommendations, for defenses that weigh it.
     """
+    if not x.shape[1]:
+        raise UsageError("This model has no user vectors, so an embedding defense has nothing to act on.")
+    with repeatable():
+        return defense(x, stack_codes(targets), rng=generator(seed, "cloak"), utility=utility)
+
+
+def rank_served_items(score: Callable[..., FloatArray], split: Split, platform: Split) -> Ranks:
+    """Rank each test item among what the platform would list.
+
+    A platform does not recommend what it takes for seen, so a test item that a defense wrote into the profile is a
+    miss.
+    """
+    seen = seen_items(platform.train, platform.valid)
+    return known_as_misses(rank(score, split.test, seen), split.test, seen)
+
+
+def measure_displacement(before: FloatArray, after: FloatArray) -> float:
+    """Return how far users were moved, as a share of their distance from the mean (root mean squares)."""
+    spread = float(np.linalg.norm(before - before.mean(0)))
+    return float(np.linalg.norm(after - before)) / spread if spread > 0 else 0.0
+
+
+def _fit_model(model: Recommender, split: Split, *, seed: int) -> Recommender:
+    with repeatable():
+        return model.fit(split, rng=generator(seed, "train"))
+
+
+def _fit_defended(
+    model: Recommender, split: Split, targets: Sequence[Attribute], method: Any, place: str, *, seed: int
+) -> Split:
+    """Train the model with a defense of the data or in training; return the split as the platform knows it."""
     penalty = None
-    if data is not None:
-        split = replace(split, train=data(split.train, [t.name for t in targets], rng=generator(seed, "defense")))
-    if training is not None:
-        # The draws that a map after training would have: a map at the end of training is then the very same.
-        penalty = training(targets, epochs=getattr(model, "epochs", 1), rng=generator(seed, "cloak"))
+    if place == "data":
+        names = [target.name for target in targets]
+        split = replace(split, train=method(split.train, names, rng=generator(seed, "defense")))
+    else:
+        # The stream that a map after training would have: a map at the end of training is then the very same.
+        penalty = method(targets, epochs=model.epochs, rng=generator(seed, "cloak"))
     with repeatable():
         model.fit(split, penalty=penalty, rng=generator(seed, "train"))
     return split
 
 
-def protect(
-    model: Recommender,
-    split: Split,
-    defense: EmbeddingDefense | None,
-    targets: list[Attribute],
-    *,
-    k: int,
-    rng: np.random.Generator,
-    utility: Callable[[torch.Tensor], torch.Tensor] | None = None,
-) -> Release:
-    """What the platform exposes of a trained model, with the defense in place: vectors, lists and scores agree.
-
-    `utility` is a differentiable loss of the user vectors, for the defenses that weigh it.
-    """
-    if defense is None:
-        return release(model, split, k)
-    if not model.user_vectors_.shape[1]:
-        raise UsageError("This model has no user vectors, so an embedding defense has nothing to act on.")
-    with repeatable():
-        x = defense(model.user_vectors_, codes_of(targets), rng=rng, utility=utility)
+def _release_vectors(model: Recommender, vectors: FloatArray, platform: Split, k: int) -> Release:
+    """Release these vectors in place of the model's own: lists and scores follow from them."""
 
     def score(users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        return model.score(users, x[users] if user_vectors is None else user_vectors)
+        return model.score(users, vectors[users] if user_vectors is None else user_vectors)
 
-    users = np.arange(split.train.n_users)
-    lists = top_k(score, users, k, seen_items(split.train, split.valid))
-    return Release(x, model.item_vectors_, lists, score)
+    seen = seen_items(platform.train, platform.valid)
+    lists = top_k(score, np.arange(platform.train.n_users), k, seen)
+    return Release(vectors, model.item_vectors_, lists, score)
 
 
-def loss_of(
-    name: str, model: Recommender, split: Split, *, seed: int, device: str | None
-) -> Callable[[torch.Tensor], torch.Tensor] | None:
-    """What a table of user vectors is worth to the model of this name; None where its scores are not products."""
-    if name in NETWORKS:
+def _utility_loss(recipe: ReleaseRecipe, model: Recommender, split: Split) -> UtilityLoss | None:
+    """Return the loss of a table of user vectors; None where scores are not products of vectors."""
+    if not MODELS.traits(recipe.model_name).dot_product:
         return None
-    return bpr_of_users(split.train, model.item_vectors_, device=device, rng=generator(seed, "loss"))
+    rng = generator(recipe.seed, "loss")
+    return bpr_of_users(split.train, model.item_vectors_, device=recipe.device, rng=rng)
 
 
-def ranks_served(score: Callable[..., FloatArray], split: Split, platform: Split) -> Ranks:
-    """Where each test item stands, when the platform knows what `platform` holds.
+def fitted(  # type: ignore[no-untyped-def]
+    model: Recommender, split: Split, targets, *, data=None, training=None, seed: int
+) -> Split:
+    """Train the model in place (until studies use `train_and_defend`)."""
+    if data is None and training is None:
+        _fit_model(model, split, seed=seed)
+        return split
+    place = "data" if data is not None else "training"
+    return _fit_defended(model, split, targets, data if data is not None else training, place, seed=seed)
 
-    What a platform takes for seen it does not recommend: a test item that a defense wrote into the profile is a miss.
-    """
-    told = seen_items(platform.train, platform.valid)
-    return known_as_misses(rank(score, split.test, told), split.test, told)
+
+def protect(model: Recommender, split: Split, defense, targets, *, k: int, rng=None, utility=None) -> Release:  # type: ignore[no-untyped-def]
+    """Release a trained model (until studies use `train_and_defend`)."""
+    if defense is None:
+        return release(model, split, k)
+    with repeatable():
+        vectors = defense(model.user_vectors_, stack_codes(targets), rng=rng, utility=utility)
+    return _release_vectors(model, vectors, split, k)
 
 
-def displacement(before: FloatArray, after: FloatArray) -> float:
-    """How far the users were moved, as a share of how far they lie from their mean (root mean squares)."""
-    spread = float(np.linalg.norm(before - before.mean(0)))
-    return float(np.linalg.norm(after - before)) / spread if spread > 0 else 0.0
+def loss_of(name: str, model: Recommender, split: Split, *, seed: int, device: str | None) -> UtilityLoss | None:
+    """Return the utility loss (until studies use `train_and_defend`)."""
+    return _utility_loss(ReleaseRecipe(name, lambda chosen: model, 1, seed, device), model, split)

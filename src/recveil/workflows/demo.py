@@ -23,7 +23,7 @@ from recveil.defenses.embeddings.sliced import Sliced
 from recveil.metrics import ranking
 from recveil.models.bprmf import BPRMF
 from recveil.report.html import write_report
-from recveil.workflows.defended_release import displacement, protect
+from recveil.workflows.defended_release import measure_displacement, protect
 from recveil.workflows.documents import audits, details, header, merged, protocol, utility, write_json, write_records
 
 __all__ = ["run_demo"]
@@ -65,7 +65,7 @@ def run_demo(out: str | Path, *, seed: int = 0, device: str | None = None) -> di
             "name": "sliced",
             "strength": 1.0,
             "targets": list(PROTECTED),
-            "displacement": {"relative": displacement(before, after)},
+            "displacement": {"relative": measure_displacement(before, after)},
             "notes": [
                 "age was not protected, and still leaks: a defense covers what it is told to cover.",
                 "handedness was not protected: this world is made so that nothing depends on it.",

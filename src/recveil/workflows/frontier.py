@@ -15,7 +15,7 @@ from recveil.core.random import generator
 from recveil.core.types import Attribute, FloatArray
 from recveil.metrics import ranking
 from recveil.metrics.pareto import find_knee
-from recveil.workflows.defended_release import codes_of, displacement
+from recveil.workflows.defended_release import measure_displacement, stack_codes
 from recveil.workflows.serving import Serving
 
 __all__ = ["frontier"]
@@ -81,7 +81,7 @@ def _cloaked(
 ) -> FloatArray:
     method = make("defense", name, EMBEDDING_DEFENSES, strength=strength, device=device)
     loss = serving.loss(device=device, rng=generator(seed, "loss")) if serving and name in NEEDS_LOSS else None
-    return method(x, codes_of(targets), rng=generator(seed, "cloak"), utility=loss)
+    return method(x, stack_codes(targets), rng=generator(seed, "cloak"), utility=loss)
 
 
 def _point(
@@ -95,7 +95,7 @@ def _point(
 ) -> Mapping[str, Any]:
     found = attack(after)
     worst = max(found, key=lambda f: f.headline.advantage.value)
-    moved = displacement(before, after)
+    moved = measure_displacement(before, after)
     point: dict[str, Any] = {"method": name, "strength": strength, "displacement": moved, "cost": moved}
     point |= {"advantage": worst.headline.advantage.value, "seconds": 0.0}
     point["targets"] = {f.target: {"verdict": f.verdict, "advantage": f.headline.advantage.to_dict()} for f in found}

@@ -21,7 +21,7 @@ from recveil.data.io.user_tables import (
     read_interactions,
     read_recommendations,
 )
-from recveil.workflows.defended_release import targets_of
+from recveil.workflows.defended_release import select_targets
 
 __all__ = ["Files"]
 
@@ -47,7 +47,7 @@ class Files:
         vectors = read_embeddings(table, self.ids)
         attributes = read_attributes(facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names)
         chosen = names or [name for name, a in attributes.items() if numbers or not a.continuous]
-        return vectors, targets_of(attributes, chosen, str(facts), numbers=numbers)
+        return vectors, select_targets(attributes, chosen, str(facts), numbers=numbers)
 
     def view(self, vectors: Vectors, surface: str, *, seed: int) -> FloatArray:
         """What the attacker looks at: the vectors themselves, or another surface of what was handed in."""

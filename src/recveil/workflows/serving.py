@@ -21,7 +21,7 @@ from recveil.data.io.user_tables import Vectors, read_embeddings, read_interacti
 from recveil.data.splits import leave_one_out
 from recveil.metrics.ranking import Ranks, rank, seen_items
 from recveil.models.losses import bpr_of_users
-from recveil.models.persistence import load
+from recveil.models.persistence import load_model
 from recveil.models.scoring import top_k
 from recveil.workflows.train import load_data
 
@@ -107,5 +107,5 @@ def data_of_run(run: Path, vectors: Vectors) -> tuple[str, Dataset, IntArray]:
 def serve_run(run: Path, vectors: Vectors) -> Serving:
     """From a folder that `recveil train` wrote, with the model's own head, on the data it was trained on."""
     name, data, rows = data_of_run(run, vectors)
-    model = load(run / "model", MODELS)
+    model = load_model(run / "model", MODELS)
     return Serving(leave_one_out(data), model.score, None if name in NETWORKS else model.item_vectors_, rows)

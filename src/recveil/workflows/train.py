@@ -21,8 +21,15 @@ from recveil.data.io.release_files import write_attributes, write_lists, write_v
 from recveil.data.sources.catalog import load_data
 from recveil.data.splits import leave_one_out
 from recveil.metrics import ranking
-from recveil.models.persistence import save
-from recveil.workflows.defended_release import displacement, fitted, loss_of, protect, ranks_served, targets_of
+from recveil.models.persistence import save_model
+from recveil.workflows.defended_release import (
+    fitted,
+    loss_of,
+    measure_displacement,
+    protect,
+    rank_served_items,
+    select_targets,
+)
 from recveil.workflows.documents import header, utility, write_json
 from recveil.workflows.notes import WENT_ON, notes_on
 
@@ -62,7 +69,7 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
     check_folder(out)
     data = load_data(plan.data, seed=plan.seed)
     numbers = place == "training"
-    targets = targets_of(dict(data.attributes), defense.targets, plan.data, numbers=numbers) if defense else []
+    targets = select_targets(dict(data.attributes), defense.targets, plan.data, numbers=numbers) if defense else []
     split, clock = leave_one_out(data), Clock()
     with clock.step("train"):
         acting = {place: method} if place in ("data", "training") else {}
@@ -92,7 +99,7 @@ def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str
     folder = make_folder(out)
     # The saved model must not give away what the released vectors hide.
     model.user_vectors_ = exposed.user_vectors
-    save(model, folder / "model", name=plan.model)
+    save_model(model, folder / "model", name=plan.model)
     _write(folder, data, exposed)
     write_json(folder / "config.json", config)
     write_json(folder / "metrics.json", measured)
@@ -132,15 +139,15 @@ def _measured(
     """Ranking quality of what is released; beside a defense, of the model without it and the paired difference."""
     assert exposed.score is not None
     assert exposed.user_vectors is not None
-    after = ranks_served(exposed.score, split, platform)
+    after = rank_served_items(exposed.score, split, platform)
     found: dict[str, Any] = {name: e.to_dict() for name, e in ranking.measured(after).items()}
     if targets:
-        before = ranks_served(plain.score, split, split)
+        before = rank_served_items(plain.score, split, split)
         compared = utility(before, after, [t for t in targets if not t.continuous])
         found |= {"undefended": compared["before"], "difference": compared["difference"]}
         found |= {"per_class": compared["per_class"]}
         if plain.user_vectors_.shape == exposed.user_vectors.shape:
-            found["displacement"] = displacement(plain.user_vectors_, exposed.user_vectors)
+            found["displacement"] = measure_displacement(plain.user_vectors_, exposed.user_vectors)
     return found
 
 
