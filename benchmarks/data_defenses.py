@@ -32,7 +32,7 @@ from recveil.defenses.data.ldp import LDP
 from recveil.defenses.data.retrain import Retrain
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.metrics.ranking import Ranks, dot, known_as_misses, ndcg, seen_items
-from recveil.models.tuned_settings import SETTINGS
+from recveil.models.construction import find_tuned_options
 
 METHODS = {
     "none": None,
@@ -70,7 +70,7 @@ def located(country: Attribute) -> Attribute:
 
 def trained(split: Split, given: argparse.Namespace, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """User and item vectors of a model of this split."""
-    tuned = dict(SETTINGS.get(given.data, {}).get(given.model, {})) | {"embedding_size": 32, "recency": 0.0}
+    tuned = dict(find_tuned_options(given.model, given.data)) | {"embedding_size": 32, "recency": 0.0}
     tuned |= {"epochs": given.passes} if given.passes else {}
     model = MODELS[given.model](**tuned, device=given.device).fit(split, rng=generator(seed, "train"))
     return model.user_vectors_, model.item_vectors_

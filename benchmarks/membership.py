@@ -11,7 +11,7 @@
 One row for each data set, kind, seed, policy, shadow, target and game. Users are split in three by the seed; each model
 is trained once for each side and serves by every policy. Rows that are in the log already are not made again, and with
 `--cache DIR` neither are lists. `--limit` ends the run before the first row that would begin after so many seconds.
-`--epochs bert4rec=10` overrides the settings of `models.tuned_settings`, which `recveil membership` uses as well.
+`--epochs bert4rec=10` overrides the options tuned for the data set, which `recveil membership` uses as well.
 """
 
 import os
@@ -32,18 +32,18 @@ from membership_checks import null, power
 
 from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA, ENCODERS
-from recveil.attacks.membership.item_texts import item_vectors
+from recveil.attacks.membership.item_texts import encode_item_texts
 from recveil.audits.catalog import MODELS
-from recveil.audits.membership.audit import attack, game_of
+from recveil.audits.membership.audit import run_membership_attacks, game_of
 from recveil.audits.membership.platforms import (
-    SERVING,
-    Policy,
-    Served,
-    defend,
+    NONMEMBER_SERVING,
+    ServingPolicy,
+    ServedPlatform,
+    defend_lists,
     factor_items,
-    serve,
-    utility,
-    utility_lost,
+    train_and_serve,
+    measure_hit_rates,
+    compare_nonmember_hits,
 )
 from recveil.core.random import generator
 from recveil.core.types import Shadow, Watched
@@ -51,8 +51,8 @@ from recveil.data.io.membership_files import read_texts
 from recveil.data.member_split import Parts, three_way
 from recveil.data.sources.catalog import load_data
 from recveil.defenses.lists.popularity import Popularity
+from recveil.models.construction import find_tuned_options
 from recveil.models.lfm import LFM
-from recveil.models.tuned_settings import SETTINGS
 
 KINDS = {"general": ("itemknn", "lfm", "ncf"), "sequential": ("gru4rec", "caser", "bert4rec")}
 MINIMUMS = {"general": (20, 1), "sequential": (5, 5)}
@@ -115,25 +115,25 @@ class Stage:
         said = f"{self.data} {self.kind} seed {self.seed}: {self.parts.filtered}"
         print(f"{said}; item vectors {time.perf_counter() - start:.0f} s", flush=True)
 
-    def served(self, model: str, side: str, policy: str) -> Served:
+    def served(self, model: str, side: str, policy: str) -> ServedPlatform:
         """What this model serves on this side: from memory, from the cache, or trained now."""
         key = (model, side, policy)
         if key not in self.lists:
             self.lists[key] = self._serve(*key)
         return self.lists[key]
 
-    def _serve(self, model: str, side: str, policy: str) -> Served:
-        world, rule = getattr(self.parts, side), Policy(policy, k=self.given.k)
+    def _serve(self, model: str, side: str, policy: str) -> ServedPlatform:
+        world, rule = getattr(self.parts, side), ServingPolicy(policy, k=self.given.k)
         name = f"{self.data}-{self.kind}-{self.seed}-{model}-{side}-{policy}-{self.given.k}.npy"
         kept = self.given.cache and Path(self.given.cache) / name
         if kept and kept.exists():
-            stand_in = serve(
+            stand_in = train_and_serve(
                 world, Blank(), replace(rule, nonmembers="popular"), self.vectors, rng=generator(0, "none")
             )
             return replace(stand_in, watched=replace(stand_in.watched, lists=np.load(kept)), policy=rule)
         start, cpu = time.perf_counter(), time.process_time()
         trained = self.models.setdefault((model, side), Once(self._made(model)))
-        found = serve(world, trained, rule, self.vectors, rng=generator(self.seed, side, model))
+        found = train_and_serve(world, trained, rule, self.vectors, rng=generator(self.seed, side, model))
         wall, cpu = time.perf_counter() - start, time.process_time() - cpu
         print(f"{name}: wall {wall:.0f} s, CPU {cpu:.0f} s; load {os.getloadavg()[0]:.1f}", flush=True)
         if kept:
@@ -141,20 +141,20 @@ class Stage:
         return found
 
     def _made(self, model: str) -> object:
-        options = {**SETTINGS.get(self.data, {}).get(model, {}), "device": self.given.device}
+        options = {**find_tuned_options(model, self.data), "device": self.given.device}
         chosen = dict(pair.split("=") for pair in self.given.epochs)
         return MODELS[model](**options | ({"epochs": int(chosen[model])} if model in chosen else {}))
 
 
-def played(stage: Stage, shadow: Served, target: Served, attacks: dict) -> dict:
+def played(stage: Stage, shadow: ServedPlatform, target: ServedPlatform, attacks: dict) -> dict:
     """What one game came to, with the worth of the lists."""
     start = time.perf_counter()
-    found = attack(game_of(shadow, target), attacks, seed=stage.seed, jointly=False)
+    found = run_membership_attacks(game_of(shadow, target), attacks, seed=stage.seed, jointly=False)
     told = {
         name: {key: value for key, value in one.items() if key not in ("threshold", "inverted")}
         for name, one in found.to_dict()["attacks"].items()
     }
-    worth = {who: e.to_dict() for who, e in utility(target).items()}
+    worth = {who: e.to_dict() for who, e in measure_hit_rates(target).items()}
     seconds = round(time.perf_counter() - start, 1)
     return {"n": len(found.users), "attacks": told, "utility": worth, "notes": found.notes, "seconds": seconds}
 
@@ -185,7 +185,7 @@ def ablation(stage: Stage) -> Iterator[tuple[dict, object]]:
 def generators(stage: Stage) -> Iterator[tuple[dict, object]]:
     """Item vectors by matrix factorization, and from hashed titles."""
     where = stage.given.texts or Path(os.environ["RECVEIL_DATA"]) / stage.data / "items.parquet"
-    titles = item_vectors(read_texts(Path(where), stage.parts.item_part.item_ids))
+    titles = encode_item_texts(read_texts(Path(where), stage.parts.item_part.item_ids))
     attacks = {"biased": Biased(device=stage.given.device), "dlmia": DLMIA(device=stage.given.device)}
 
     def look(shadow: str, target: str, policy: str, vectors: np.ndarray) -> dict:
@@ -209,10 +209,10 @@ def defense(stage: Stage) -> Iterator[tuple[dict, object]]:
 
     def play(shadow: str, target: str, policy: str, game: str) -> dict:
         known, seen = pair(stage, shadow, target, policy)
-        hidden = seen if game == "undefended" else defend(seen, method, rng=generator(stage.seed, "defense", "target"))
+        hidden = seen if game == "undefended" else defend_lists(seen, method, rng=generator(stage.seed, "defense", "target"))
         if game == "adaptive":
-            known = defend(known, method, rng=generator(stage.seed, "defense", "shadow"))
-        return {**played(stage, known, hidden, attacks), "others_lost": utility_lost(seen, hidden).to_dict()}
+            known = defend_lists(known, method, rng=generator(stage.seed, "defense", "shadow"))
+        return {**played(stage, known, hidden, attacks), "others_lost": compare_nonmember_hits(seen, hidden).to_dict()}
 
     games = ("undefended", "static", "adaptive")
     for policy, (shadow, target), game in itertools.product(stage.given.policies, pairs(stage), games):
@@ -227,7 +227,7 @@ def pairs(stage: Stage) -> list[list[str]]:
     return [text.split(":") for text in stage.given.pairs or ["{1}:{2}".format(*KINDS[stage.kind])]]
 
 
-def pair(stage: Stage, shadow: str, target: str, policy: str) -> tuple[Served, Served]:
+def pair(stage: Stage, shadow: str, target: str, policy: str) -> tuple[ServedPlatform, ServedPlatform]:
     """Both platforms."""
     return stage.served(shadow, "shadow", policy), stage.served(target, "target", policy)
 
@@ -325,7 +325,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, default="general")
     parser.add_argument("--models", nargs="+", choices=MODELS)
     parser.add_argument("--pairs", nargs="+", metavar="SHADOW:TARGET")
-    parser.add_argument("--policies", nargs="+", choices=SERVING, default=list(SERVING))
+    parser.add_argument("--policies", nargs="+", choices=NONMEMBER_SERVING, default=list(NONMEMBER_SERVING))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--epochs", nargs="+", default=[], metavar="MODEL=N")
     parser.add_argument("--k", type=int, default=100)

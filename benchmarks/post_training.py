@@ -32,9 +32,9 @@ from recveil.core.random import generator
 from recveil.data.sources.catalog import load
 from recveil.data.splits import leave_one_out
 from recveil.metrics.ranking import dot, ndcg
+from recveil.models.construction import find_tuned_options
 from recveil.models.losses import bpr_of_users
-from recveil.models.tuned_settings import SETTINGS
-from recveil.workflows.defended_release import displacement
+from recveil.workflows.defended_release import measure_displacement
 
 METHODS = ("none", "attrcloak-dd", "attrcloak-df", "u2u", "d2d", "noise", "leace", "gaussian", "attrcloak", "sliced")
 WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -62,7 +62,7 @@ QUICK = ("logistic", "lda", "qda", "knn", "forest", "xgboost", "mlp-2", "mlp-3")
 def trained(data: str, name: str, seed: int, device: str | None) -> tuple:
     """A split and the user and item vectors of a model of it."""
     split = leave_one_out(load(data))
-    tuned = {k: v for k, v in SETTINGS.get(data, {}).get(name, {}).items() if k not in ("recency", "embedding_size")}
+    tuned = {k: v for k, v in find_tuned_options(name, data).items() if k not in ("recency", "embedding_size")}
     size = 32 if name != "puresvd" else 48 if split.train.n_users > 2000 else 24
     model = MODELS[name](**tuned, embedding_size=size, device=device).fit(split, rng=generator(seed, "train"))
     return split, model.user_vectors_, model.item_vectors_
@@ -147,7 +147,7 @@ def row(key: dict, options: dict, x: np.ndarray, world: tuple) -> dict:
         **found,
         "options": options,
         "seconds": seconds,
-        "displacement": displacement(x, out),
+        "displacement": measure_displacement(x, out),
         "both_tables": rows_of.advantage([past]).value if past else None,
         "ranks": rows_of.packed(rows_of.ranked(dot(out, items), split)),
         "base": rows_of.packed(rows_of.ranked(dot(x, items), split)),

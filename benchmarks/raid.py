@@ -42,11 +42,11 @@ from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.raid import Raid, RaidPaper
 from recveil.metrics.ranking import ndcg, rank, seen_items
 from recveil.models import training_loop as loop
-from recveil.models.tuned_settings import SETTINGS
+from recveil.models.construction import find_tuned_options
 from recveil.transport.barycenter import Barycenter, barycenter
 from recveil.transport.distances import squared_distances, typical_distance
 from recveil.transport.sinkhorn import Plan, sinkhorn
-from recveil.workflows.defended_release import codes_of, fitted
+from recveil.workflows.defended_release import fitted, stack_codes
 
 ATOMS, D, TAU, EPSILON = 512, 32, 0.1, 0.05
 STEP = 0.5
@@ -204,7 +204,7 @@ class Stopwatch:
 
 def pass_seconds(name: str, split: Split, data: str, method: Raid | None, device: str) -> np.ndarray:
     """CPU and wall seconds of a pass, the first one left out; with no method, of the same model trained plainly."""
-    model = MODELS[name](**{**SETTINGS.get(data, {}).get(name, {}), "epochs": PASSES, "device": device})
+    model = MODELS[name](**{**find_tuned_options(name, data), "epochs": PASSES, "device": device})
     gender = split.train.attributes["gender"]
     penalty = None if method is None else method([gender], epochs=PASSES, rng=generator(0, "raid"))
     watch = Stopwatch()
@@ -241,7 +241,7 @@ def strengths(device: str, data: str, names: list[str], targets: list[str]) -> N
         fitted(model, split, secret, training=defense if isinstance(defense, Raid) else None, seed=seed)
         x = model.user_vectors_
         if isinstance(defense, Sliced):
-            x = defense(x, codes_of(secret), rng=generator(seed, "cloak"))
+            x = defense(x, stack_codes(secret), rng=generator(seed, "cloak"))
         found = rank(lambda users: model.score(users, x[users]), split.valid, seen_items(split.train))
         return float(ndcg(found, 10).mean())
 

@@ -12,7 +12,7 @@ from recveil.core.random import generator
 from recveil.core.types import Dataset, IntArray
 from recveil.metrics.ranking import evaluate
 from recveil.models.caser import Caser, _Filters
-from recveil.models.persistence import load, save
+from recveil.models.persistence import load_model, save_model
 from recveil.models.sequences import histories_of
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
@@ -122,8 +122,8 @@ def test_folded_in_users_are_ranked_like_those_of_training(model: Caser) -> None
 
 
 def test_a_loaded_model_folds_in_alike(model: Caser, tmp_path: Path) -> None:
-    save(model, tmp_path / "m", name="caser")
-    back = load(tmp_path / "m", {"caser": Caser})
+    save_model(model, tmp_path / "m", name="caser")
+    back = load_model(tmp_path / "m")
     history = [np.array([5, 6, 7])]
     one, two = (m.fold_in(history, rng=generator(0, "f")) for m in (model, back))  # type: ignore[attr-defined]
     assert np.array_equal(one, two)
@@ -144,25 +144,3 @@ def test_wrong_options_and_empty_data_are_told() -> None:
     empty = replace(board, train=board.train.take(np.zeros(len(board.train), bool)))
     with pytest.raises(DataError, match="no interactions"):
         Caser().fit(empty, rng=generator(0, "t"))
-
-
-class Pull:
-    """A penalty that wants short user vectors."""
-
-    wants_items = False
-
-    def epoch(self, user_vectors: torch.Tensor) -> None:
-        pass
-
-    def __call__(
-        self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        return 10.0 * user_vectors.square().mean()
-
-    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
-        return user_vectors
-
-
-def test_a_penalty_in_training_reaches_the_released_vectors(model: Caser) -> None:
-    pulled = Caser(**QUICK, device="cpu").fit(checkerboard(), penalty=Pull(), rng=generator(0, "t"))  # type: ignore[arg-type]
-    assert np.abs(pulled.user_vectors_).mean() < 0.5 * np.abs(model.user_vectors_).mean()

@@ -13,7 +13,7 @@ from recveil.core.random import generator
 from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models.dmf import DMF, _Towers, _without
-from recveil.models.persistence import load, save
+from recveil.models.persistence import load_model, save_model
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 
@@ -60,8 +60,8 @@ def test_folding_a_training_history_in_gives_back_its_vector(recency: float, tmp
     board = checkerboard()
     model = DMF(**QUICK, recency=recency, device="cpu").fit(board, rng=generator(0, "t"))
     assert np.allclose(model.fold_in(by_time(board)), model.user_vectors_, atol=1e-5)
-    save(model, tmp_path, name="dmf")
-    back = load(tmp_path, {"dmf": DMF})
+    save_model(model, tmp_path, name="dmf")
+    back = load_model(tmp_path)
     some = [by_time(board)[u] for u in (40, 3)]
     assert np.allclose(back.fold_in(some), model.user_vectors_[[40, 3]], atol=1e-5)  # type: ignore[attr-defined]
     turned = [history[::-1] for history in by_time(board)]

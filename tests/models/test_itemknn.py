@@ -11,7 +11,7 @@ from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import seen_items
 from recveil.models import itemknn
 from recveil.models.itemknn import ItemKNN
-from recveil.models.persistence import load, save
+from recveil.models.persistence import load_model, save_model
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 
@@ -64,8 +64,8 @@ def test_a_folded_in_history_scores_exactly_as_the_user_of_training(tmp_path: Pa
     users = np.array([7, 0, 33])
     rows = model.fold_in([seen.indices[seen.indptr[u] : seen.indptr[u + 1]].astype(np.int64)[::-1] for u in users])
     assert np.array_equal(model.score(np.zeros(3, np.int64), rows), model.score(users))
-    save(model, tmp_path, name="itemknn")
-    assert np.array_equal(load(tmp_path, {"itemknn": ItemKNN}).score(users, rows), model.score(users))
+    save_model(model, tmp_path, name="itemknn")
+    assert np.array_equal(load_model(tmp_path).score(users, rows), model.score(users))
     with pytest.raises(DataError, match="names item 25"):
         model.fold_in([np.array([25])])
 

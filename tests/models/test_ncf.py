@@ -12,7 +12,7 @@ from recveil.core.random import generator
 from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models import ncf
 from recveil.models.ncf import NCF, _NeuMF
-from recveil.models.persistence import load, save
+from recveil.models.persistence import load_model, save_model
 from recveil.models.sampling import positives
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
@@ -106,8 +106,8 @@ def test_folded_in_users_are_ranked_like_those_of_training(model: NCF, tmp_path:
     assert np.array_equal(items, model.item_vectors_)
     assert all(np.array_equal(head[name], value) for name, value in model.weights_.items())
     assert evaluate(lambda users: model.score(users, vectors[users]), board, ks=(2,))["hr@2"].value > 0.9
-    save(model, tmp_path, name="ncf")
-    back = load(tmp_path, {"ncf": NCF})
+    save_model(model, tmp_path, name="ncf")
+    back = load_model(tmp_path)
     assert np.array_equal(vectors, back.fold_in(histories, rng=generator(0, "fold")))  # type: ignore[attr-defined]
 
 

@@ -11,7 +11,7 @@ from recveil.core.errors import DataError, UsageError
 from recveil.data.io.user_tables import read_embeddings
 from recveil.data.splits import leave_one_out
 from recveil.metrics.ranking import evaluate
-from recveil.models.persistence import load
+from recveil.models.persistence import load_model
 from recveil.workflows.notes import WENT_ON
 from recveil.workflows.train import Defense, Plan, load_data, train_run
 
@@ -56,7 +56,7 @@ def test_a_defended_run_releases_the_cloaked_vectors_and_keeps_the_comparison(tm
     plain, cloaked = (read_embeddings(tmp_path / run / "users.parquet").x for run in ("plain", "cloaked"))
     assert not np.allclose(plain, cloaked)
     assert np.array_equal(
-        load(tmp_path / "cloaked" / "model", MODELS).user_vectors_, cloaked
+        load_model(tmp_path / "cloaked" / "model").user_vectors_, cloaked
     )  # nothing undefended is left
     metrics = json.loads((tmp_path / "cloaked" / "metrics.json").read_text())
     before = json.loads((tmp_path / "plain" / "metrics.json").read_text())
@@ -88,7 +88,7 @@ def test_every_model_trains_from_a_file_and_comes_back_from_disk(name: str, inte
     options = SMALL.get(name, {"epochs": 1})
     document = train_run(Plan(str(interactions), name, options, k=5, device="cpu"), tmp_path / "run")
     assert 0 <= document["utility"]["ndcg@10"]["value"] <= 1
-    model = load(tmp_path / "run" / "model", MODELS)
+    model = load_model(tmp_path / "run" / "model")
     split = leave_one_out(load_data(str(interactions), seed=0))
     found = evaluate(model.score, split, ks=(10,))["ndcg@10"].value
     assert found == pytest.approx(document["utility"]["ndcg@10"]["value"], abs=1e-6)

@@ -40,6 +40,7 @@ from recveil.models.als import ALS
 from recveil.models.bert4rec import BERT4Rec
 from recveil.models.bprmf import BPRMF
 from recveil.models.caser import Caser
+from recveil.models.construction import make_model
 from recveil.models.dmf import DMF
 from recveil.models.gru4rec import GRU4Rec
 from recveil.models.itemknn import ItemKNN
@@ -47,7 +48,6 @@ from recveil.models.lfm import LFM
 from recveil.models.lightgcn import LightGCN
 from recveil.models.ncf import NCF
 from recveil.models.puresvd import PureSVD
-from recveil.models.tuned_settings import SETTINGS
 
 __all__ = [
     "ATTACKS",
@@ -160,8 +160,7 @@ def make(kind: str, name: str, table: Mapping[str, Callable[..., T]], **options:
 
 def model_for(data: str, name: str, options: Mapping[str, Any], device: str | None) -> Recommender:
     """The model of this name with the settings that were found for this data set, and these options over them."""
-    tuned = SETTINGS.get(data, {}).get(name, {})
-    return make("model", name, MODELS, **{"device": device, **tuned, **options})
+    return make_model(name, data, options, device)
 
 
 def panel(name: str = "fast", device: str | None = None) -> dict[str, Attack]:
@@ -172,7 +171,7 @@ def panel(name: str = "fast", device: str | None = None) -> dict[str, Attack]:
 def described(kind: str = "") -> dict[str, dict[str, str]]:
     """What there is, with the first line of each entry's documentation."""
     attacks = {
-        name: _first_line(getattr(attack(None), "make", None) or type(attack(None))) for name, attack in ATTACKS.items()
+        name: _first_line(getattr(attack(None), "builder", None) or type(attack(None))) for name, attack in ATTACKS.items()
     }
     tables = {
         "models": {name: _first_line(entry) for name, entry in MODELS.items()},

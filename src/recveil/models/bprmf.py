@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -13,13 +13,28 @@ from torch.nn import functional
 from recveil.core.device import resolve
 from recveil.core.protocols import Penalty
 from recveil.core.random import torch_generator
-from recveil.core.types import FloatArray, IntArray, Split
+from recveil.core.traits import ModelTraits
+from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import table
 from recveil.models.sampling import Positives, from_histories, positives
 from recveil.models.scoring import dot_scores
-from recveil.models.training_loop import History, Schedule, all_users, train
+from recveil.models.training_loop import Schedule, all_users, train
 
 __all__ = ["BPRMF"]
+
+METHODS = (ModelTraits("bprmf", builder="BPRMF", paper="Rendle et al., UAI 2009"),)
+
+TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
+    "ml-1m": {
+        "embedding_size": 128,
+        "epochs": 20,
+        "learning_rate": 0.008,
+        "batch_size": 8192,
+        "reg": 0.012,
+        "candidates": 16,
+    },
+}
+"""Options by data set, chosen on its validation items (5-core, leave-one-out, full ranking)."""
 
 _PIECE = 2**17  # numbers gathered at a time on the CPU
 
@@ -50,7 +65,7 @@ class BPRMF:
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     passes_: int = field(init=False, repr=False, compare=False)
-    history_: History = field(init=False, repr=False, compare=False)
+    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""
@@ -58,8 +73,8 @@ class BPRMF:
         generator = torch_generator(rng, device)
         network = _Factors(self, positives(split.train, device, recency=self.recency), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
-        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training BPR-MF")
-        self.passes_ = self.history_.best + 1
+        history = train(network, split, schedule, penalty=penalty, generator=generator, label="training BPR-MF")
+        self.history_, self.passes_ = history, history.best + 1
         self.user_vectors_ = all_users(network, penalty)
         self.item_vectors_ = network.item.detach().cpu().numpy()
         return self
@@ -80,7 +95,7 @@ class BPRMF:
         network = _Factors(self, pairs, generator)
         network.item.data.copy_(torch.as_tensor(self.item_vectors_))
         network.item.requires_grad_(False)
-        schedule = Schedule(self.epochs, self.learning_rate, passes=self.passes_)
+        schedule = Schedule(self.epochs, self.learning_rate, max_epochs=self.passes_)
         train(network, None, schedule, generator=generator, label="folding in")
         return all_users(network)
 

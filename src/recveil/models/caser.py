@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -15,14 +15,22 @@ from recveil.core.device import resolve
 from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import Penalty
 from recveil.core.random import torch_generator
-from recveil.core.types import FloatArray, IntArray, Split
+from recveil.core.traits import ModelTraits
+from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import dropout, fresh, table, weights
 from recveil.models.sampling import from_histories, shuffled
 from recveil.models.scoring import dot_scores
 from recveil.models.sequences import Histories, check_options, histories_of, in_blocks
-from recveil.models.training_loop import History, Schedule, all_users, train
+from recveil.models.training_loop import Schedule, all_users, train
 
 __all__ = ["Caser"]
+
+METHODS = (ModelTraits("caser", builder="Caser", paper="Tang and Wang, WSDM 2018", is_sequential=True),)
+
+TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
+    "ml-1m": {"epochs": 20, "learning_rate": 0.001, "targets": 1, "embedding_size": 100, "batch_size": 4096},
+}
+"""Options by data set, chosen on its validation items (5-core, leave-one-out, full ranking)."""
 
 
 @dataclass
@@ -54,7 +62,7 @@ class Caser:
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
     passes_: int = field(init=False, repr=False, compare=False)
-    history_: History = field(init=False, repr=False, compare=False)
+    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""
@@ -67,8 +75,8 @@ class Caser:
         generator = torch_generator(rng, device)
         network = _Filters(self, histories_of(split.train, device=device), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
-        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training Caser")
-        self.passes_ = self.history_.best + 1
+        history = train(network, split, schedule, penalty=penalty, generator=generator, label="training Caser")
+        self.history_, self.passes_ = history, history.best + 1
         network.line = histories_of(split.train, split.valid, device=device)
         self.user_vectors_ = all_users(network, penalty)
         self.item_vectors_ = network.out.detach().cpu().numpy()
@@ -94,7 +102,7 @@ class Caser:
         network.requires_grad_(False)
         network.user.requires_grad_(True)
         if len(line.item) > 1:
-            schedule = Schedule(self.epochs, self.learning_rate, passes=self.passes_)
+            schedule = Schedule(self.epochs, self.learning_rate, max_epochs=self.passes_)
             train(network, None, schedule, generator=generator, label="folding in")
         return all_users(network)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from recveil.core.protocols import Penalty
-from recveil.core.types import FloatArray, IntArray, Split
+from recveil.core.traits import ModelTraits
+from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import dropout, fresh, table
 from recveil.models.sampling import shuffled
 from recveil.models.scoring import dot_scores
@@ -27,9 +28,23 @@ from recveil.models.sequences import (
     read_histories,
     softmax_loss,
 )
-from recveil.models.training_loop import History
 
 __all__ = ["GRU4Rec"]
+
+METHODS = (ModelTraits("gru4rec", builder="GRU4Rec", paper="Hidasi et al., ICLR 2016", is_sequential=True),)
+
+TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
+    "ml-1m": {
+        "hidden_size": 256,
+        "epochs": 40,
+        "learning_rate": 0.002,
+        "batch_size": 128,
+        "dropout": 0.5,
+        "max_length": 200,
+        "patience": 10,
+    },
+}
+"""Options by data set, chosen on its validation items (5-core, leave-one-out, full ranking)."""
 
 
 @dataclass
@@ -58,7 +73,7 @@ class GRU4Rec:
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
-    history_: History = field(init=False, repr=False, compare=False)
+    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""

@@ -13,11 +13,18 @@ from scipy import sparse
 from recveil.core.errors import UsageError
 from recveil.core.progress import track
 from recveil.core.protocols import Penalty
-from recveil.core.types import Dataset, FloatArray, IntArray, Split
+from recveil.core.traits import ModelTraits
+from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
 from recveil.metrics.ranking import seen_items
 from recveil.models.sampling import from_histories
 
 __all__ = ["ItemKNN"]
+
+METHODS = (
+    ModelTraits(
+        "itemknn", builder="ItemKNN", paper="Sarwar et al., WWW 2001", dot_product=False, has_user_vectors=False
+    ),
+)
 
 _BLOCK = 2**24  # similarities held at a time
 
@@ -37,12 +44,15 @@ class ItemKNN:
     neighbors: int = 20
     device: str | None = None
 
+    epochs = 1  # no field: it is neither an option nor learned
+
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     like_: FloatArray = field(init=False, repr=False, compare=False)
     neighbor_: IntArray = field(init=False, repr=False, compare=False)
     seen_start_: IntArray = field(init=False, repr=False, compare=False)
     seen_item_: IntArray = field(init=False, repr=False, compare=False)
+    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Count who touched what together in the training part; nothing is drawn at random."""

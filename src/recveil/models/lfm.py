@@ -14,13 +14,16 @@ from recveil.core.device import resolve
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.protocols import Penalty
 from recveil.core.random import torch_generator
-from recveil.core.types import FloatArray, IntArray, Split
+from recveil.core.traits import ModelTraits
+from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import table
 from recveil.models.sampling import Positives, from_histories, positives
 from recveil.models.scoring import dot_scores
-from recveil.models.training_loop import History, Schedule, all_users, train
+from recveil.models.training_loop import Schedule, all_users, train
 
 __all__ = ["LFM", "check_sampling", "hardest"]
+
+METHODS = (ModelTraits("lfm", builder="LFM", paper="DL-MIA, KDD 2022"),)
 
 _LOSSES = ("logistic", "squared")
 
@@ -53,7 +56,7 @@ class LFM:
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     offset_: float = field(init=False, repr=False, compare=False)
     passes_: int = field(init=False, repr=False, compare=False)
-    history_: History = field(init=False, repr=False, compare=False)
+    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.loss not in _LOSSES:
@@ -66,8 +69,8 @@ class LFM:
         generator = torch_generator(rng, device)
         network = _Factors(self, positives(split.train, device, recency=self.recency), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
-        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training LFM")
-        self.passes_ = self.history_.best + 1
+        history = train(network, split, schedule, penalty=penalty, generator=generator, label="training LFM")
+        self.history_, self.passes_ = history, history.best + 1
         self.user_vectors_ = all_users(network, penalty)
         self.item_vectors_ = network.item.detach().cpu().numpy()
         self.offset_ = float(network.offset.detach())
@@ -90,7 +93,7 @@ class LFM:
         network.offset.data.fill_(self.offset_)
         network.item.requires_grad_(False)
         network.offset.requires_grad_(False)
-        schedule = Schedule(self.epochs, self.learning_rate, passes=self.passes_)
+        schedule = Schedule(self.epochs, self.learning_rate, max_epochs=self.passes_)
         train(network, None, schedule, generator=generator, label="folding in")
         return all_users(network)
 

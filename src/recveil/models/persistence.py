@@ -1,4 +1,4 @@
-"""A trained model on disk: its arrays as safetensors, its hyper-parameters as JSON. Nothing is unpickled."""
+"""Trained models on disk: arrays as safetensors, options as JSON; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -11,73 +11,92 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.core.errors import DataError, unknown_name
+from recveil.core.errors import DataError
 from recveil.core.files import make_folder, writing
 from recveil.core.protocols import Recommender
+from recveil.models import MODELS
 
-__all__ = ["load", "save"]
+__all__ = ["load_model", "save_model"]
 
-_ARRAYS, _OPTIONS = "model.safetensors", "model.json"
-_FORMAT = 1
+_ARRAYS_FILE, _OPTIONS_FILE = "model.safetensors", "model.json"
+_FORMAT_VERSION = 1
 
 
-def save(model: Recommender, folder: str | Path, *, name: str) -> None:
-    """Write a trained model into the folder; `name` is what `load` will look up.
+def save_model(model: Recommender, folder: str | Path, *, name: str) -> None:
+    """Write a trained model into the folder, to be looked up by `name` when it is loaded.
 
-    What is kept: the hyper-parameters, and of what was learned the arrays, the dicts of arrays (a network's weights)
-    and the plain numbers.
+    Saved are the options and, of what was learned, the arrays, the dicts of arrays (a network's weights) and the plain
+    numbers. The training history is not saved.
+
+    Args:
+        model: the trained model, a dataclass.
+        folder: folder to write into; it is made if needed.
+        name: name of the model in `MODELS`.
     """
     from safetensors.numpy import save_file
 
     folder = make_folder(folder)
-    arrays = {key: np.ascontiguousarray(value) for key, value in _arrays(model).items()}
-    with writing(folder / _ARRAYS) as path:
+    arrays = {key: np.ascontiguousarray(value) for key, value in _flatten_arrays(model).items()}
+    with writing(folder / _ARRAYS_FILE) as path:
         save_file(arrays, path)
-    content = {"format": _FORMAT, "model": name, "options": _options(model), "learned": _numbers(model)}
-    with writing(folder / _OPTIONS) as path:
+    content = {
+        "format": _FORMAT_VERSION,
+        "model": name,
+        "options": _collect_options(model),
+        "learned": _collect_numbers(model),
+    }
+    with writing(folder / _OPTIONS_FILE) as path:
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def load(folder: str | Path, constructors: Mapping[str, Callable[..., Recommender]]) -> Recommender:
-    """The model saved in the folder; `constructors` maps names to model classes."""
+def load_model(folder: str | Path, *, builder: Callable[..., Recommender] | None = None) -> Recommender:
+    """Load the model that `save_model` wrote into the folder.
+
+    Args:
+        folder: where the model was saved.
+        builder: class of the model; by default the one that `MODELS` holds under the saved name.
+
+    Raises:
+        UsageError: no model has the saved name.
+        DataError: the folder holds no whole model, or the model does not take the saved options.
+    """
     folder = Path(folder)
-    content = _read_options(folder / _OPTIONS)
+    content = _read_options(folder / _OPTIONS_FILE)
     name, options = content["model"], content["options"]
-    if name not in constructors:
-        raise unknown_name("model", str(name), constructors)
+    builder = builder or MODELS.load(str(name))
     try:
-        model = constructors[name](**options)
+        model = builder(**options)
     except TypeError as error:
         raise DataError(
-            f"{folder / _OPTIONS} has options that '{name}' does not know ({error}). "
-            "It may have been written by another version of recveil: train the model again."
+            f"{folder / _OPTIONS_FILE} has options that '{name}' does not take ({error}). "
+            "Another version of recveil may have written it: train the model again."
         ) from error
     for key, value in content["learned"].items():
         setattr(model, key, value)
-    for key, value in _nested(_read_arrays(folder / _ARRAYS)).items():
+    for key, value in _nest_arrays(_read_arrays(folder / _ARRAYS_FILE)).items():
         setattr(model, key, value)
     return model
 
 
-def _options(model: Any) -> dict[str, Any]:
+def _collect_options(model: Any) -> dict[str, Any]:
     return {f.name: getattr(model, f.name) for f in fields(model) if f.init}
 
 
-def _numbers(model: Any) -> dict[str, int | float]:
+def _collect_numbers(model: Any) -> dict[str, int | float]:
     learned = {f.name: getattr(model, f.name, None) for f in fields(model) if not f.init}
     return {name: value for name, value in learned.items() if isinstance(value, int | float)}
 
 
-def _arrays(model: Any) -> dict[str, NDArray[Any]]:
-    """What was learned, flat: an array `key` of a dict `field` is called `field.key`."""
+def _flatten_arrays(model: Any) -> dict[str, NDArray[Any]]:
+    """Collect the learned arrays; the array `key` of a dict `field` is called `field.key`."""
     learned = {f.name: getattr(model, f.name, None) for f in fields(model) if not f.init}
     flat = {name: value for name, value in learned.items() if isinstance(value, np.ndarray)}
     dicts = {name: value for name, value in learned.items() if isinstance(value, dict)}
     return flat | {f"{name}.{key}": array for name, inside in dicts.items() for key, array in inside.items()}
 
 
-def _nested(flat: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The other way round."""
+def _nest_arrays(flat: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Undo `_flatten_arrays`."""
     whole: dict[str, Any] = {}
     for name, array in flat.items():
         field, dot, key = name.partition(".")
@@ -99,8 +118,8 @@ def _read_options(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"{path} is not JSON ({error}). Save the model again.") from error
     whole = isinstance(content, dict) and all(isinstance(content.get(key), dict) for key in ("options", "learned"))
-    if not whole or content.get("format") != _FORMAT:
-        raise DataError(f"{path} is not a model description of format {_FORMAT}. Save the model again.")
+    if not whole or content.get("format") != _FORMAT_VERSION:
+        raise DataError(f"{path} is not a model description of format {_FORMAT_VERSION}. Save the model again.")
     return content
 
 

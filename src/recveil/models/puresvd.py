@@ -11,12 +11,15 @@ from scipy.sparse.linalg import svds
 
 from recveil.core.errors import UsageError
 from recveil.core.protocols import Penalty
-from recveil.core.types import FloatArray, IntArray, Split
+from recveil.core.traits import ModelTraits
+from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.metrics.ranking import seen_items
 from recveil.models.sampling import from_histories
 from recveil.models.scoring import dot_scores
 
 __all__ = ["PureSVD"]
+
+METHODS = (ModelTraits("puresvd", builder="PureSVD", paper="Cremonesi, Koren and Turrin, RecSys 2010"),)
 
 
 @dataclass
@@ -30,8 +33,11 @@ class PureSVD:
     embedding_size: int = 48
     device: str | None = None
 
+    epochs = 1  # no field: it is neither an option nor learned
+
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
+    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Factor the training part; `rng` gives the vector to start from, which decides signs and no more."""

@@ -1,10 +1,12 @@
-"""The one training loop: every model that learns by gradients learns here.
+"""Training loop of every model that learns by gradients.
 
-A pass over the data is made whole on the device (batches, negatives, masks), the steps run without asking the device
-anything, and between passes the loop asks twice: is all still a number, and how is the validation item ranked.
+The batches of an epoch (with negatives and masks) are drawn at once on the device, and the steps run without waiting
+for it. After each epoch the loop reads two things back: whether all numbers are finite, and how the validation items
+are ranked.
 
-Where something stops being a number, training ends: the model goes back to its last good pass, with a warning that says
-what broke, and `History.stopped` says it too. Only where not one pass was good is there no model, but an error.
+When a number is no longer finite, training ends: the model returns to its last good epoch, a warning names the term
+that broke, and `TrainingHistory.stopped` holds the same sentence. If the very first epoch breaks, there is no model to
+return to and training raises `TrainingError`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,69 +23,77 @@ import torch
 from recveil.core.errors import TrainingError, UsageError
 from recveil.core.progress import track
 from recveil.core.protocols import Penalty
-from recveil.core.random import generator as draws_of
+from recveil.core.random import generator as numpy_generator
 from recveil.core.random import torch_generator
-from recveil.core.types import Dataset, FloatArray, Split
+from recveil.core.types import Dataset, FloatArray, Split, TrainingHistory
 from recveil.metrics import ranking
 from recveil.models.sampling import shuffled
 
-__all__ = ["History", "Network", "Schedule", "all_users", "train"]
+__all__ = ["Network", "Schedule", "all_users", "train"]
 
-FEW = 32
-"""A penalty sees at least so many users in a step, and beyond that a quarter of what the step learns from."""
+MIN_PENALTY_USERS = 32
+"""Users that a penalty sees in a step, at least; in larger batches it sees a quarter of the batch."""
+
+_MAX_RANKED_EPOCHS = 100  # longer schedules rank the validation items only every few epochs
 
 _State = Mapping[str, torch.Tensor]
 
 
 class Network(Protocol):
-    """What the loop trains: a torch module that knows its batches, its loss and what it would release.
+    """A torch module that draws its batches and computes its loss and the vectors it would release.
 
-    In a step the loss is asked for first, and then, of a penalty, the rows: what both need may be kept in between.
+    In each step the loop calls `loss` first and `user_rows` after it, so a network may cache what both need.
     """
 
     n_users: int
 
     def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """All that one pass looks at, made at once: tensors of shape (steps, batch, ...)."""
+        """Draw all batches of one epoch: tensors of shape (steps, batch, ...)."""
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        """The mean recommendation loss of one batch."""
+        """Compute the mean recommendation loss of one batch."""
 
     def user_rows(self, users: torch.Tensor) -> torch.Tensor:
-        """What would be released of these users, differentiable: (len(users), d)."""
+        """Compute the released vectors of these users, differentiable: (len(users), d)."""
 
     def item_rows(self) -> torch.Tensor:
-        """What would be released of the items, differentiable."""
+        """Compute the released vectors of all items, differentiable."""
 
     def scores(self, rows: torch.Tensor) -> torch.Tensor:
-        """The score of every item for users with these released rows: (len(rows), n_items)."""
+        """Score every item for users with these released vectors: (len(rows), n_items)."""
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """What is learned."""
+        """Return the learned parameters."""
 
     def state_dict(self) -> Mapping[str, Any]:
-        """All of it, to keep."""
+        """Return the whole state by name."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Any:
-        """All of it, from what was kept."""
+        """Replace the whole state."""
 
     def train(self, mode: bool = True) -> Any:
-        """Learning (dropout on) or serving (off); what was worked out before is out of date."""
+        """Switch between learning (dropout on) and serving (off), and drop cached results."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast: the rate falls in a straight line to zero over `epochs`.
+    """Length and learning rate of a training.
 
-    Training ends early when the validation item was not ranked better for `patience` passes, and the best pass is kept.
-    `passes`, where given, ends it after so many. `penalty_users` is the most users that an in-training defense sees in
-    one step; it sees fewer where batches are small, for of a model that reads histories a user costs what a row costs.
+    Training ends early when the validation items were not ranked better for `patience` epochs.
+
+    Args:
+        epochs: epochs over which the learning rate falls linearly to zero.
+        learning_rate: learning rate of the first epoch.
+        patience: epochs without a better ranking after which training ends.
+        max_epochs: epochs after which training ends in any case; None runs all.
+        penalty_users: users that a penalty sees in one step, at most. It sees fewer where batches are small, because in
+            models that read histories a user costs as much as a training row.
     """
 
     epochs: int
     learning_rate: float
     patience: int = 5
-    passes: int | None = None
+    max_epochs: int | None = None
     penalty_users: int = 1024
 
     def __post_init__(self) -> None:
@@ -91,21 +101,6 @@ class Schedule:
             raise UsageError(f"epochs is {self.epochs} and patience is {self.patience}. Both must be at least 1.")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"learning_rate is {self.learning_rate}. It must be a positive number.")
-
-
-@dataclass
-class History:
-    """What happened, pass by pass (`valid`: of the passes that were judged); `best` is the pass kept, from 0.
-
-    `stopped` says what broke, where training ended because something was no longer a number. `went_on` says whether
-    what was made with a late penalty is what remains; None where there was no such penalty.
-    """
-
-    loss: list[float] = field(default_factory=list)
-    valid: list[float] = field(default_factory=list)
-    best: int = 0
-    stopped: str | None = None
-    went_on: bool | None = None
 
 
 def train(
@@ -116,140 +111,149 @@ def train(
     generator: torch.Generator,
     penalty: Penalty | None = None,
     label: str = "training",
-) -> History:
-    """Train the network in place; with validation items, the pass that ranks them best (NDCG@10) is what remains.
+) -> TrainingHistory:
+    """Train the network in place and keep the epoch that ranks the validation items best (NDCG@10).
 
-    Where something stops being a number, the last good pass remains, and a warning is given.
+    Without validation items all epochs run and the last one is kept. A penalty also keeps the last one, because the
+    best ranked epoch may come before the defense took effect; only while `covers_any_epoch` holds is the epoch kept
+    whose finished table ranks best.
 
-    Without validation items all passes run and the last one remains. With a penalty too: choosing by ranking alone
-    would pick a pass from before the defense took hold. But from the pass on where the penalty is `settled`, what it
-    finishes is defended whatever pass is kept: then the pass is kept whose finished table ranks best.
+    If the penalty `waits_for_training`, the model is first trained undefended. The epochs after the best one are then
+    run again with the penalty, and one of them is kept only if its finished table ranks clearly better than the
+    finished table of the model that it started from.
 
-    A penalty that is `late` waits until the model has been trained without it. The passes after the best one are then
-    made once more, with it, and one of them is kept only if its finished table ranks clearly better than that of the
-    model it started from.
+    Schedules of 200 epochs or more rank the validation items about a hundred times rather than after each epoch.
 
-    Schedules of 200 passes or more are judged a hundred times or so, not after every pass: there the passes are short
-    and the judging is not.
+    Args:
+        network: the network to train.
+        split: data with the validation items to rank; None ranks nothing.
+        schedule: length and learning rate.
+        generator: source of the batches; its device is where the network lives.
+        penalty: defense that adds a loss on the user vectors.
+        label: what the progress display calls this training.
+
+    Raises:
+        TrainingError: the first epoch ended with a number that is not finite.
     """
-    judge = _Judge(split) if split is not None and len(split.valid) else None
-    run = _Run(network, judge, schedule, generator, History())
-    last = schedule.epochs if schedule.passes is None else schedule.passes
-    if judge is None or not getattr(penalty, "late", False):
-        run(range(last), penalty, label)
+    judge = _ValidationRanking(split) if split is not None and len(split.valid) else None
+    run = _TrainingRun(network, judge, schedule, generator, TrainingHistory())
+    end = schedule.epochs if schedule.max_epochs is None else schedule.max_epochs
+    if judge is None or penalty is None or not penalty.waits_for_training:
+        run(range(end), penalty, label)
         return run.history
-    run(range(last), None, label)
+    run(range(end), None, label)
     if not run.history.stopped:
-        more = range(run.history.best + 1, last)
-        penalty.begin(len(more))  # type: ignore[union-attr]
-        run(more, penalty, f"{label} on, defended", rival=judge(network, penalty))
-        run.history.went_on = run.history.best >= more.start
+        remaining = range(run.history.best + 1, end)
+        penalty.begin(len(remaining))
+        run(remaining, penalty, f"{label}, defended", rival=judge(network, penalty))
+        run.history.went_on = run.history.best >= remaining.start
     return run.history
 
 
 @dataclass
-class _Run:
-    """Passes of one training, and what came of them."""
+class _TrainingRun:
+    """Epochs of one training and their history."""
 
     network: Network
-    judge: _Judge | None
+    judge: _ValidationRanking | None
     schedule: Schedule
     generator: torch.Generator
-    history: History
+    history: TrainingHistory
 
     def __post_init__(self) -> None:
-        # Users to show to a penalty are drawn apart: the model learns from the same batches with a penalty or without.
-        self.shown = torch_generator(draws_of(self.generator.initial_seed(), "penalty"), self.generator.device)
-        self.between = max(1, self.schedule.epochs // 100)
+        # Penalized users have a stream of their own: with or without a penalty the model learns from the same batches.
+        seeds = numpy_generator(self.generator.initial_seed(), "penalty")
+        self.penalty_generator = torch_generator(seeds, self.generator.device)
+        self.ranking_interval = max(1, self.schedule.epochs // _MAX_RANKED_EPOCHS)
 
-    def __call__(self, which: range, penalty: Penalty | None, label: str, *, rival: FloatArray | None = None) -> None:
-        """Make these passes, and go back to the best one that was judged.
+    def __call__(self, epochs: range, penalty: Penalty | None, label: str, *, rival: FloatArray | None = None) -> None:
+        """Run these epochs and return to the best one that was ranked.
 
-        `rival` is how the network as it stands ranks the validation item of each user: what has to be beaten.
+        `rival` is the NDCG@10 of each user by the network as it stands; an epoch has to beat it to be kept.
         """
         network, schedule, history = self.network, self.schedule, self.history
         optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
-        good = best = None if rival is None else _state(network)
-        most = -math.inf
-        for epoch in track(which, label, len(which)):
-            _set_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
+        last_good = best = None if rival is None else _copy_state(network)
+        best_ndcg = -math.inf
+        for epoch in track(epochs, label, len(epochs)):
+            _set_learning_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
             network.train(True)
             batches = network.epoch(self.generator)
-            blocks = _blocks(network, penalty, batches, schedule.penalty_users, self.shown)
-            losses = _one_pass(network, optimizer, batches, penalty, blocks)
+            blocks = _draw_penalty_users(network, penalty, batches, schedule.penalty_users, self.penalty_generator)
+            losses = _run_epoch(network, optimizer, batches, penalty, blocks)
             network.train(False)
-            history.stopped = _fault(network, losses, epoch, schedule.learning_rate)
+            history.stopped = _describe_fault(network, losses, epoch, schedule.learning_rate)
             if history.stopped:
                 break
             history.loss.append(float(losses.sum(1).mean()))
-            good = _state(network)
-            if self.judge is None or not getattr(penalty, "settled", penalty is None):
+            last_good = _copy_state(network)
+            if self.judge is None or not (penalty is None or penalty.covers_any_epoch):
                 history.best = epoch
                 continue
-            if (epoch + 1) % self.between and epoch + 1 < which.stop:
+            if (epoch + 1) % self.ranking_interval and epoch + 1 < epochs.stop:
                 continue
-            found = self.judge(network, penalty)
-            history.valid.append(float(found.mean()))
-            if history.valid[-1] > most and (rival is None or _clearly_better(found, rival)):
-                most, history.best, best = history.valid[-1], epoch, good
+            ndcg = self.judge(network, penalty)
+            history.valid.append(float(ndcg.mean()))
+            if history.valid[-1] > best_ndcg and (rival is None or _is_clearly_better(ndcg, rival)):
+                best_ndcg, history.best, best = history.valid[-1], epoch, last_good
             elif epoch - history.best >= schedule.patience:
                 break
-        _restore(network, history, best, good)
+        _restore_best(network, history, best, last_good)
 
 
 def all_users(network: Network, penalty: Penalty | None = None) -> FloatArray:
-    """The table to release, finished by the defense where there is one."""
-    return np.asarray(_finished(network, penalty).float().cpu().numpy())
+    """Compute the table to release, finished by the penalty if there is one."""
+    return np.asarray(_finish_table(network, penalty).float().cpu().numpy())
 
 
 @torch.no_grad()
-def _finished(network: Network, penalty: Penalty | None) -> torch.Tensor:
-    table = _table(network)
+def _finish_table(network: Network, penalty: Penalty | None) -> torch.Tensor:
+    table = _compute_table(network)
     return table if penalty is None else penalty.finish(table)
 
 
-def _table(network: Network) -> torch.Tensor:
+def _compute_table(network: Network) -> torch.Tensor:
     device = next(iter(network.parameters())).device
     return network.user_rows(torch.arange(network.n_users, device=device))
 
 
-def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+def _set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
-def _blocks(
+def _draw_penalty_users(
     network: Network,
     penalty: Penalty | None,
     batches: tuple[torch.Tensor, ...],
-    most: int,
+    max_users: int,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Let the penalty look at the whole table, and say which users it sees in each step, (blocks, users)."""
+    """Refresh the penalty from the whole table and draw the users it sees in each step, (blocks, users)."""
     if penalty is None:
         return torch.empty(0, 0)
     with torch.no_grad():
-        penalty.epoch(_table(network))
-    few = max(FEW, batches[0].shape[1] // 4)
-    return shuffled(network.n_users, min(most, few), generator)
+        penalty.start_epoch(_compute_table(network))
+    quarter = max(MIN_PENALTY_USERS, batches[0].shape[1] // 4)
+    return shuffled(network.n_users, min(max_users, quarter), generator)
 
 
-def _one_pass(
+def _run_epoch(
     network: Network,
     optimizer: torch.optim.Optimizer,
     batches: tuple[torch.Tensor, ...],
     penalty: Penalty | None,
     blocks: torch.Tensor,
 ) -> torch.Tensor:
-    """One pass over the data; recommendation loss and penalty of each step, (steps, 2), still on the device."""
+    """Run the steps of one epoch; return loss and penalty of each step, (steps, 2), still on the device."""
     losses = torch.zeros(len(batches[0]), 2, device=batches[0].device)
-    every = getattr(penalty, "every", 1)
     for step in range(len(losses)):
         loss = network.loss(*(part[step] for part in batches))
         losses[step, 0] = loss.detach()
-        if penalty is not None and step % every == 0:
-            # Asked in one step of several, it counts as often: the same pull, for less time.
-            extra = every * _penalty(network, penalty, blocks[step // every % len(blocks)])
+        if penalty is not None and step % penalty.step_interval == 0:
+            # A penalty that is computed in one of several steps counts as many times: the same pull in less time.
+            block = blocks[step // penalty.step_interval % len(blocks)]
+            extra = penalty.step_interval * _compute_penalty(network, penalty, block)
             losses[step, 1] = extra.detach()
             loss = loss + extra
         optimizer.zero_grad()
@@ -258,58 +262,58 @@ def _one_pass(
     return losses
 
 
-def _penalty(network: Network, penalty: Penalty, users: torch.Tensor) -> torch.Tensor:
-    # Distinct users, each as likely as any other: active users are not defended more than quiet ones.
-    items = network.item_rows() if getattr(penalty, "wants_items", False) else None
+def _compute_penalty(network: Network, penalty: Penalty, users: torch.Tensor) -> torch.Tensor:
+    # Users are distinct and drawn uniformly: active users are not defended more than inactive ones.
+    items = network.item_rows() if penalty.needs_items else None
     return penalty(users, network.user_rows(users), items)
 
 
-def _state(network: Network) -> _State:
+def _copy_state(network: Network) -> _State:
     return {name: value.detach().clone() for name, value in network.state_dict().items()}
 
 
-def _restore(network: Network, history: History, best: _State | None, good: _State | None) -> None:
-    """Back to the best pass where passes were judged, and where training broke, else to the last good one."""
+def _restore_best(network: Network, history: TrainingHistory, best: _State | None, last_good: _State | None) -> None:
+    """Return to the best ranked epoch, or, after a fault, to the last good one if none was ranked."""
     if history.stopped:
-        if good is None:
+        if last_good is None:
             raise TrainingError(history.stopped)
         if best is None:
-            best, history.best = good, len(history.loss) - 1
-        history.stopped += f" The model is the one after pass {history.best + 1}."
-        warnings.warn(history.stopped, RuntimeWarning, stacklevel=5)  # whoever called fit
+            best, history.best = last_good, len(history.loss) - 1
+        history.stopped += f" The model is the one after epoch {history.best + 1}."
+        warnings.warn(history.stopped, RuntimeWarning, stacklevel=5)  # the caller of fit
     if best is not None:
         network.load_state_dict(best)
-        network.train(False)  # a network may have kept what it worked out from what it was before
+        network.train(False)  # drops what the network cached from its former state
 
 
-def _fault(network: Network, losses: torch.Tensor, epoch: int, rate: float) -> str | None:
-    """What is no longer a number after this pass, and what to do about it."""
-    learned = torch.stack([torch.isfinite(weight).all() for weight in network.parameters()])
-    fine = torch.isfinite(losses)
-    if bool(fine.all() & learned.all()):
+def _describe_fault(network: Network, losses: torch.Tensor, epoch: int, rate: float) -> str | None:
+    """Name the term that is no longer finite after this epoch and the remedy; None if all is well."""
+    finite_weights = torch.stack([torch.isfinite(weight).all() for weight in network.parameters()])
+    finite_losses = torch.isfinite(losses)
+    if bool(finite_losses.all() & finite_weights.all()):
         return None
-    # One step later everything is broken, so the term to name is the one that broke first.
-    broken = ~fine.cpu()
+    # One step later every term is broken, so the term to name is the one that broke first.
+    broken = ~finite_losses.cpu()
     step = int(broken.any(1).long().argmax()) if broken.any() else len(broken) - 1
-    name, cure = "recommendation loss", "."
+    term, remedy = "recommendation loss", "."
     if not broken[step, 0]:
-        name, cure = "penalty" if broken[step, 1] else "gradient", ", or a weaker defense."
+        term, remedy = "penalty" if broken[step, 1] else "gradient", ", or a weaker defense."
     return (
-        f"The {name} is no longer a number (pass {epoch + 1}, step {step + 1}): training cannot go on. "
-        f"Use a smaller learning_rate ({rate:g} was given){cure}"
+        f"The {term} is no longer a number (epoch {epoch + 1}, step {step + 1}), so training ended. "
+        f"Use a smaller learning_rate than {rate:g}{remedy}"
     )
 
 
-class _Judge:
-    """NDCG@10 of the validation items, training items out, by the table that would be released."""
+class _ValidationRanking:
+    """NDCG@10 of the validation items by the table that would be released, training items excluded."""
 
     def __init__(self, split: Split) -> None:
         self.held: Dataset = split.valid
         self.seen = ranking.seen_items(split.train)
 
     def __call__(self, network: Network, penalty: Penalty | None) -> FloatArray:
-        """Of each user who has such an item."""
-        table = _finished(network, penalty)
+        """Compute the NDCG@10 of each user who has a validation item."""
+        table = _finish_table(network, penalty)
         with torch.no_grad():
             ranks = ranking.rank(
                 lambda users: network.scores(table[torch.as_tensor(users, device=table.device)]),
@@ -320,6 +324,6 @@ class _Judge:
         return ranking.ndcg(ranks, 10)
 
 
-def _clearly_better(found: FloatArray, rival: FloatArray) -> bool:
-    """Whether the 95 % interval of the mean lead over the rival, paired by user, lies above 0."""
-    return ranking.difference(found, rival).low > 0
+def _is_clearly_better(ndcg: FloatArray, rival: FloatArray) -> bool:
+    """Whether the 95 % interval of the mean difference to the rival, paired by user, lies above 0."""
+    return ranking.difference(ndcg, rival).low > 0

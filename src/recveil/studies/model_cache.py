@@ -23,11 +23,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.audits.catalog import MODELS
 from recveil.core.device import resolve
 from recveil.core.protocols import Penalty, Recommender
 from recveil.core.types import Attribute, Dataset, Split
-from recveil.models.persistence import load, save
+from recveil.models.persistence import load_model, save_model
 from recveil.studies.plans import VERSION
 
 __all__ = ["Kept", "digest", "secrets"]
@@ -54,7 +53,7 @@ class Kept:
             if not place.is_dir():
                 self.model.fit(split, penalty=penalty, rng=rng)
                 _save(self.model, self.name, place)
-        self.model = load(place, MODELS)
+        self.model = load_model(place)
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -99,7 +98,7 @@ def _save(model: Recommender, name: str, place: Path) -> None:
     """All of the folder or nothing."""
     temporary = Path(tempfile.mkdtemp(dir=place.parent, prefix="."))
     try:
-        save(model, temporary, name=name)
+        save_model(model, temporary, name=name)
         os.replace(temporary, place)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

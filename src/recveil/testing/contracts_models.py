@@ -15,7 +15,7 @@ from recveil.core.protocols import Recommender
 from recveil.core.random import generator
 from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import evaluate, seen_items
-from recveil.models.persistence import load, save
+from recveil.models.persistence import load_model, save_model
 from recveil.models.scoring import release
 from recveil.testing.worlds import checkerboard
 
@@ -115,7 +115,7 @@ def _survives_the_odd(make: Make) -> None:
 def _round_trip(make: Make, model: Recommender, split: Split) -> None:
     users = np.arange(split.train.n_users)
     with tempfile.TemporaryDirectory() as folder:
-        save(model, folder, name="it")
-        back = load(folder, {"it": type(make())})
+        save_model(model, folder, name="it")
+        back = load_model(folder, builder=type(make()))
     assert np.array_equal(model.score(users), back.score(users)), "A saved and loaded model scores differently."
     assert np.array_equal(model.user_vectors_, back.user_vectors_), "A saved and loaded model has other user vectors."

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from recveil.audits.catalog import MODELS, NETWORKS
+from recveil.audits.catalog import NETWORKS
 from recveil.core.errors import DataError, UsageError
 from recveil.core.random import generator
 from recveil.core.types import Dataset, FloatArray, IntArray, Release, Split
@@ -107,5 +107,5 @@ def data_of_run(run: Path, vectors: Vectors) -> tuple[str, Dataset, IntArray]:
 def serve_run(run: Path, vectors: Vectors) -> Serving:
     """From a folder that `recveil train` wrote, with the model's own head, on the data it was trained on."""
     name, data, rows = data_of_run(run, vectors)
-    model = load_model(run / "model", MODELS)
+    model = load_model(run / "model")
     return Serving(leave_one_out(data), model.score, None if name in NETWORKS else model.item_vectors_, rows)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.numeric import audit_number
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.numeric import audit_numeric_attribute
 from recveil.audits.catalog import DEFENSES, make, model_for, panel, place_of
 from recveil.core.errors import UsageError
 from recveil.core.files import check_folder, make_folder
@@ -157,8 +157,8 @@ def _audited(before: FloatArray, exposed: Release, targets: list[Attribute], pla
 
     def attacked(x: FloatArray, target: Attribute) -> dict[str, Any]:
         if target.continuous:
-            return audit_number(x, target, seed=plan.seed).to_dict()
-        return audit(x, target, attackers, seed=plan.seed).to_dict()
+            return audit_numeric_attribute(x, target, seed=plan.seed).to_dict()
+        return audit_attribute(x, target, attackers, seed=plan.seed).to_dict()
 
     assert exposed.user_vectors is not None
     tables = {"before": before, "after": exposed.user_vectors}
