@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from recveil.attacks.attribute.classic import Quadratic
-from recveil.attacks.attribute.tasks import OneByOne
+from recveil.attacks.attribute.classifiers import ClassifierAttack
 from recveil.core.types import UNKNOWN
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.noise import Noise
@@ -141,7 +141,7 @@ class BrokenAttack:
     wrap: Wrap
 
     def guess(self, x: Any, y: Any, n_classes: int, tasks: Any, *, rng: Any) -> Any:
-        sound = OneByOne(Quadratic).guess(x, y, n_classes, tasks, rng=rng)
+        sound = ClassifierAttack(Quadratic).guess(x, y, n_classes, tasks, rng=rng)
         return self.wrap(sound, y, tasks, rng)
 
 

@@ -120,6 +120,7 @@ class AttackTraits(Traits):
         standardize: vectors are standardized first (for scikit-learn classifiers).
         is_python_bound: it spends its time in Python, so that processes serve it better than threads.
         predicts_left_out: its classifier has `left_out_`, which replaces the inner folds.
+        rank: place in its panels; on equal terms the lower rank speaks for the panel.
     """
 
     panels: tuple[str, ...] = ()
@@ -128,6 +129,7 @@ class AttackTraits(Traits):
     standardize: bool = True
     is_python_bound: bool = False
     predicts_left_out: bool = False
+    rank: int = 1_000
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from recveil.attacks.attribute.classic import Boosted
+from recveil.attacks.attribute.classifiers import ClassifierAttack
 from recveil.attacks.attribute.neural import Logistic
-from recveil.attacks.attribute.tasks import Attack, OneByOne, Task
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.attacks.attribute.tasks import Attack, Task
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.protocols import EmbeddingDefense
 from recveil.core.random import generator
 from recveil.core.types import UNKNOWN, Attribute, FloatArray, IntArray
@@ -129,7 +130,7 @@ def _protects(x: FloatArray, out: FloatArray, secret: Attribute, left: float) ->
 
 
 def _injected(x: FloatArray, out: FloatArray, secret: Attribute) -> None:
-    trees = OneByOne(Boosted)
+    trees = ClassifierAttack(Boosted)
     before, after = _leak(x, secret, trees), _leak(out, secret, trees)
     assert after > before, f"Marked as injecting, but the advantage of trees was {before:.2f} and is {after:.2f}."
 
@@ -157,7 +158,7 @@ def _hidden(secret: Attribute) -> IntArray:
 
 def _leak(x: FloatArray, secret: Attribute, attack: Attack | None = None) -> float:
     attacks = {"one": attack or Logistic(device="cpu")}
-    return audit(x, secret, attacks, rules=Folds(seeds=1), seed=0).headline.advantage.value
+    return audit_attribute(x, secret, attacks, rules=CrossValidation(repeats=1), seed=0).headline.advantage.value
 
 
 def _guess(make: Callable[[], Attack], x: FloatArray, codes: IntArray, tasks: list[Task]) -> list[FloatArray]:

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 
 from recveil.attacks.attribute.classic import Boosted
+from recveil.attacks.attribute.classifiers import ClassifierAttack
 from recveil.attacks.attribute.neural import Logistic
-from recveil.attacks.attribute.tasks import Attack, OneByOne
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.attacks.attribute.tasks import Attack
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import RecveilError
 from recveil.core.protocols import Penalty, TrainingDefense
 from recveil.core.random import generator
@@ -66,7 +67,7 @@ def check_training_defense(make: MakeDefense, *, injects: bool = False) -> None:
     for secret in (gender, age):
         _falls(plain, both, secret, (1 + 3 * left) / 4)  # both at once, each a little less
     if injects:
-        trees = OneByOne(Boosted)
+        trees = ClassifierAttack(Boosted)
         seen, now = _leak(plain, gender, trees), _leak(out, gender, trees)
         assert now > 0.8 * seen, f"Marked as injecting, but the advantage of trees was {seen:.2f} and is {now:.2f}."
 
@@ -102,7 +103,7 @@ def _trained(penalty: Penalty | None) -> FloatArray:
 
 def _leak(x: FloatArray, secret: Attribute, attack: Attack | None = None) -> float:
     attacks = {"one": attack or Logistic(device="cpu")}
-    return audit(x, secret, attacks, rules=Folds(seeds=1), seed=0).headline.advantage.value
+    return audit_attribute(x, secret, attacks, rules=CrossValidation(repeats=1), seed=0).headline.advantage.value
 
 
 def _falls(plain: FloatArray, out: FloatArray, secret: Attribute, left: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recveil.attacks.attribute.panels import ATTACKS, NEVER_HEADLINE
+from recveil.attacks.attribute.panels import make_attack
 from recveil.attacks.attribute.tasks import Task
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.testing.worlds import planted_leak
@@ -16,7 +16,7 @@ TASK = Task(np.arange(1000), np.arange(1000, 2000))
 
 
 def guess(name: str, x: np.ndarray = X, y: np.ndarray = Y, task: Task = TASK, seed: int = 0) -> np.ndarray:
-    return ATTACKS[name]("cpu").guess(x, y, 3, [task], rng=np.random.default_rng(seed))[0]
+    return make_attack(name).guess(x, y, 3, [task], rng=np.random.default_rng(seed))[0]
 
 
 def test_majority_is_exactly_chance_and_ranks_nobody() -> None:
@@ -34,7 +34,7 @@ def test_random_is_chance_on_average_in_the_proportions_of_the_training_users() 
     np.testing.assert_allclose(np.bincount(drawn.ravel()) / drawn.size, np.bincount(Y[TASK.train]) / 1000, atol=0.01)
 
 
-@pytest.mark.parametrize("name", sorted(NEVER_HEADLINE))
+@pytest.mark.parametrize("name", ["majority", "random"])
 def test_the_other_promises_of_an_attack(name: str) -> None:
     belief = guess(name)
     assert belief.shape == (1000, 3)

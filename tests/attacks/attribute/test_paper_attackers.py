@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from recveil.attacks.attribute import paper_attackers as paper
-from recveil.attacks.attribute.panels import ATTACKS
+from recveil.attacks.attribute.panels import make_attack
 from recveil.attacks.attribute.tasks import Task
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.testing.worlds import planted_leak
@@ -15,7 +16,7 @@ from recveil.testing.worlds import planted_leak
 def reached(name: str, x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
     """Balanced accuracy, and how many classes are guessed at all."""
     task = Task(np.arange(len(x) // 2), np.arange(len(x) // 2, len(x)))
-    guess = ATTACKS[name]("cpu").guess(x, y, 2, [task], rng=np.random.default_rng(0))[0].argmax(1)
+    guess = make_attack(name, "cpu").guess(x, y, 2, [task], rng=np.random.default_rng(0))[0].argmax(1)
     return balanced_accuracy(confusion(y[task.test], guess, 2)), len(np.unique(guess))
 
 
@@ -54,12 +55,17 @@ def test_raw_attackers_see_only_the_widest_column() -> None:
     assert reached("knn", wide, secret.codes)[0] > 0.85
 
 
+def built(name: str) -> Any:
+    attack = make_attack(name)
+    return attack.builder(seed=1, **attack.options)
+
+
 def test_settings_are_those_that_the_paper_states() -> None:
-    forest, gbdt, ada = paper.forest(1), paper.gbdt(1), paper.adaboost(1)
+    forest, gbdt, ada = built("raid-forest"), built("raid-gbdt"), built("raid-adaboost")
     assert (forest.n_estimators, forest.max_depth, forest.class_weight) == (100, 20, None)
     assert (gbdt.n_estimators, ada.n_estimators) == (100, 50)
-    mlp = paper.raid_mlp(1)
-    assert (mlp.hidden, mlp.reg, mlp.learning_rate, mlp.iterations, mlp.seed) == ((100,), 1.0, 1e-3, 500, 1)
-    layers = [make(1).hidden for make in (paper.mlp_1, paper.mlp_2, paper.mlp_3, paper.mlp_4)]
+    mlp = built("raid-mlp")
+    assert (mlp.hidden_layer_sizes, mlp.alpha, mlp.learning_rate_init, mlp.max_iter) == ((100,), 1.0, 1e-3, 500)
+    layers = [built(f"attrcloak-mlp-{n}").hidden_layer_sizes for n in (1, 2, 3, 4)]
     assert layers == [(), (100,), (100, 64), (100, 64, 32)]
-    assert not paper.xgboost(1).balanced
+    assert not built("raid-xgboost").balanced

@@ -9,8 +9,8 @@ import pytest
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.metrics import balanced_accuracy_score
 
-from recveil.attacks.attribute.classic import balance
-from recveil.attacks.attribute.trees import Forest, Stumps, XGBoost, boosting, tree
+from recveil.attacks.attribute.classic import Boosted, compute_balanced_weights
+from recveil.attacks.attribute.trees import Forest, Stumps, XGBoost, build_tree
 from recveil.core.errors import MissingExtra
 from recveil.testing.worlds import injected_label, planted_leak
 
@@ -20,7 +20,9 @@ def test_stumps_are_the_adaboost_of_scikit_learn_where_quantiles_lose_nothing(K:
     """With few values in a column every cut is a quantile, and both choose among the same cuts."""
     x, secret = planted_leak(2000, 4, K, 1.5, rng=np.random.default_rng(K))
     x, y = np.round(2 * x.astype(np.float64)), secret.codes
-    own = AdaBoostClassifier(n_estimators=20, random_state=0).fit(x[:1000], y[:1000], sample_weight=balance(y[:1000]))
+    own = AdaBoostClassifier(n_estimators=20, random_state=0).fit(
+        x[:1000], y[:1000], sample_weight=compute_balanced_weights(y[:1000])
+    )
     ours = Stumps(rounds=20).fit(x[:1000], y[:1000]).predict_proba(x[1000:])
     theirs = own.predict_proba(x[1000:])
     assert (ours.argmax(1) == theirs.argmax(1)).mean() > 0.97
@@ -51,7 +53,7 @@ def test_forest_guesses_no_worse_than_that_of_scikit_learn() -> None:
     assert ours > theirs - 0.01
 
 
-@pytest.mark.parametrize("make", [tree, Forest, boosting, XGBoost])
+@pytest.mark.parametrize("make", [build_tree, Forest, Boosted, XGBoost])
 def test_trees_see_a_parity_and_stumps_do_not(make: object) -> None:
     x, secret = injected_label("parity", n=1600, d=2, rng=np.random.default_rng(0))
     y, truth = secret.codes[:800], secret.codes[800:]
@@ -59,7 +61,7 @@ def test_trees_see_a_parity_and_stumps_do_not(make: object) -> None:
     assert (Stumps(seed=0).fit(x[:800], y).predict_proba(x[800:]).argmax(1) == truth).mean() < 0.65
 
 
-@pytest.mark.parametrize("make", [tree, Forest, Stumps, boosting])
+@pytest.mark.parametrize("make", [build_tree, Forest, Stumps, Boosted])
 def test_a_rare_class_is_guessed_too(make: object) -> None:
     rng = np.random.default_rng(0)
     y = rng.permutation(np.repeat([0, 1], [1800, 200]))

@@ -9,10 +9,16 @@ import numpy as np
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.naive_bayes import GaussianNB
 
-from recveil.attacks.attribute.classic import balance, softmax
+from recveil.attacks.attribute.classic import compute_balanced_weights, softmax
+from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["LinearDiscriminant", "NaiveBayes"]
+
+METHODS = (
+    AttackTraits("lda", builder="LinearDiscriminant", panels=("full",), rank=40),
+    AttackTraits("naive-bayes", builder="NaiveBayes", panels=("full",), rank=60),
+)
 
 
 @dataclass
@@ -32,7 +38,7 @@ class LinearDiscriminant:
         means = np.stack([x[codes == k].mean(0) for k in range(len(classes))])
         within = x - means[codes]
         shrink = max(float(ledoit_wolf_shrinkage(within, assume_centered=True)), 1e-9)
-        covariance = (within * balance(y)[:, None]).T @ within / len(x)
+        covariance = (within * compute_balanced_weights(y)[:, None]).T @ within / len(x)
         mu = max(float(np.trace(covariance)) / x.shape[1], 1e-12)
         # Divided by mu first: the smallest eigenvalue is then `shrink` at least, whatever the unit of the columns.
         shrunk = (1 - shrink) * covariance / mu + shrink * np.eye(x.shape[1])

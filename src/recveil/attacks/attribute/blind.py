@@ -9,9 +9,15 @@ from typing import Self
 import numpy as np
 
 from recveil.attacks.attribute.tasks import Task
+from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Majority", "StratifiedRandom"]
+
+METHODS = (
+    AttackTraits("majority", builder="Majority", panels=("full",), is_blind=True, rank=10),
+    AttackTraits("random", builder="StratifiedRandom", panels=("full",), is_blind=True, rank=20),
+)
 
 
 @dataclass

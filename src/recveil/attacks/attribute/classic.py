@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 
+from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["Boosted", "Neighbors", "Quadratic", "balance", "cut", "patient", "quantiles", "softmax"]
+__all__ = [
+    "Boosted",
+    "Neighbors",
+    "Quadratic",
+    "assign_bins",
+    "compute_balanced_weights",
+    "compute_bin_edges",
+    "softmax",
+    "softmax_margins",
+]
+
+METHODS = (
+    AttackTraits("qda", builder="Quadratic", panels=("fast", "full"), rank=50),
+    AttackTraits("knn", builder="Neighbors", panels=("fast", "full"), rank=70),
+    AttackTraits("trees", builder="Boosted", panels=("fast",), rank=130),
+    AttackTraits(
+        "boosting",
+        builder="Boosted",
+        summary="Histogram gradient boosting: 100 trees of eight leaves.",
+        options={"iterations": 100, "leaves": 8},
+        panels=("full",),
+        is_python_bound=True,
+        rank=140,
+    ),
+)
 
 
 @dataclass
@@ -92,7 +113,7 @@ class Boosted:
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Cut and grow."""
-        self._edges = quantiles(x, self.bins)
+        self._edges = compute_bin_edges(x, self.bins)
         self._trees = HistGradientBoostingClassifier(
             max_iter=self.iterations,
             max_leaf_nodes=self.leaves,
@@ -100,27 +121,27 @@ class Boosted:
             class_weight="balanced",
             early_stopping=False,
             random_state=self.seed,
-        ).fit(cut(x, self._edges), y)
+        ).fit(assign_bins(x, self._edges), y)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
         """As the trees have it."""
-        guess: FloatArray = self._trees.predict_proba(cut(x, self._edges))
+        guess: FloatArray = self._trees.predict_proba(assign_bins(x, self._edges))
         return guess
 
 
-def balance(y: IntArray) -> FloatArray:
+def compute_balanced_weights(y: IntArray) -> FloatArray:
     """A weight for each user: every class weighs the same, and the mean is 1."""
     classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     return np.asarray(len(y) / (len(classes) * counts[codes]))
 
 
-def quantiles(x: FloatArray, bins: int) -> FloatArray:
+def compute_bin_edges(x: FloatArray, bins: int) -> FloatArray:
     """The (bins - 1, d) edges that cut each column into parts of equal size."""
     return np.asarray(np.quantile(x, np.linspace(0, 1, bins + 1)[1:-1], axis=0))
 
 
-def cut(x: FloatArray, edges: FloatArray) -> FloatArray:
+def assign_bins(x: FloatArray, edges: FloatArray) -> FloatArray:
     """The number of the part that each value lies in."""
     columns = [np.searchsorted(cuts, values, side="right") for cuts, values in zip(edges.T, x.T, strict=True)]
     return np.stack(columns, axis=1).astype(np.float64)
@@ -132,9 +153,9 @@ def softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(shifted / shifted.sum(1, keepdims=True))
 
 
-@contextmanager
-def patient() -> Iterator[None]:
-    """Say nothing where a solver reaches its last iteration: an attacker is judged by its guesses on other users."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
+def softmax_margins(margins: FloatArray) -> FloatArray:
+    """Turn margins into beliefs that rank users as the margins do; they are not calibrated.
+
+    Margins have one column for each class, or are flat where there are two classes.
+    """
+    return softmax(np.stack([-margins, margins], 1) if margins.ndim == 1 else margins)

@@ -23,9 +23,19 @@ from recveil.attacks.attribute.tasks import Task
 from recveil.core import device as devices
 from recveil.core.progress import track
 from recveil.core.random import torch_generator
+from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Logistic", "Perceptron"]
+
+METHODS = (
+    AttackTraits("logistic", builder="Logistic", panels=("fast", "full"), rank=30),
+    AttackTraits("mlp", builder="Perceptron", panels=("fast",), rank=160),
+    AttackTraits("mlp-1", builder="Perceptron", options={"hidden": ()}, panels=("full",), rank=170),
+    AttackTraits("mlp-2", builder="Perceptron", options={"hidden": (100,)}, panels=("full",), rank=180),
+    AttackTraits("mlp-3", builder="Perceptron", options={"hidden": (100, 64)}, panels=("full",), rank=190),
+    AttackTraits("mlp-4", builder="Perceptron", options={"hidden": (100, 64, 32)}, panels=("full",), rank=200),
+)
 
 ROOM = 1 << 26
 """Numbers held at once in the stacked inputs; more tasks than fit are done in several stacks."""

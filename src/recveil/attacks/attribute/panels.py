@@ -1,83 +1,134 @@
-"""The attackers by name, and the panels they form.
+"""Attacker panels: attacks that are run together, made from the traits that each attack declares.
 
-All are standardized and class-balanced, but for those of the papers, which are run raw and unweighted as they were.
+An attack joins a panel by naming it in its traits; attacks of other packages may do so too. Listing panels imports
+no attack.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from importlib.util import find_spec
+import inspect
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
-from recveil.attacks.attribute import paper_attackers as paper
-from recveil.attacks.attribute.bayes import LinearDiscriminant, NaiveBayes
-from recveil.attacks.attribute.blind import Majority, StratifiedRandom
-from recveil.attacks.attribute.classic import Boosted, Neighbors, Quadratic
-from recveil.attacks.attribute.neural import Logistic, Perceptron
-from recveil.attacks.attribute.svm import LinearSVM, RadialSVM
-from recveil.attacks.attribute.tasks import Attack, Bagged, OneByOne
-from recveil.attacks.attribute.trees import Forest, Stumps, XGBoost, boosting, tree
-from recveil.core.protocols import AttributeAttack
+from recveil.attacks.attribute import ATTRIBUTE_ATTACKS
+from recveil.core.errors import unknown_name
+from recveil.core.traits import AttackTraits
 
-__all__ = ["ATTACKS", "NEVER_HEADLINE", "PANELS", "available"]
+if TYPE_CHECKING:
+    from recveil.attacks.attribute.tasks import Attack
 
-
-def _raw(make: Callable[..., AttributeAttack]) -> Callable[[str | None], Attack]:
-    return lambda device: OneByOne(make, standardize=False)
-
-
-ATTACKS: dict[str, Callable[[str | None], Attack]] = {
-    "majority": lambda device: OneByOne(Majority),
-    "random": lambda device: StratifiedRandom(),
-    "logistic": lambda device: Logistic(device=device),
-    "lda": lambda device: OneByOne(LinearDiscriminant),
-    "qda": lambda device: OneByOne(Quadratic),
-    "naive-bayes": lambda device: OneByOne(NaiveBayes),
-    "knn": lambda device: OneByOne(Neighbors),
-    "svm-linear": lambda device: OneByOne(LinearSVM),
-    "svm-rbf": lambda device: OneByOne(RadialSVM),
-    "tree": lambda device: OneByOne(tree),
-    "forest": lambda device: Bagged(Forest, talks=True),
-    "adaboost": lambda device: OneByOne(Stumps, talks=True),
-    "trees": lambda device: OneByOne(Boosted),
-    "boosting": lambda device: OneByOne(boosting, talks=True),
-    "xgboost": lambda device: OneByOne(XGBoost),
-    "mlp": lambda device: Perceptron(device=device),
-    "mlp-1": lambda device: Perceptron(hidden=(), device=device),
-    "mlp-2": lambda device: Perceptron(hidden=(100,), device=device),
-    "mlp-3": lambda device: Perceptron(hidden=(100, 64), device=device),
-    "mlp-4": lambda device: Perceptron(hidden=(100, 64, 32), device=device),
-    "raid-forest": _raw(paper.forest),
-    "raid-gbdt": _raw(paper.gbdt),
-    "raid-adaboost": _raw(paper.adaboost),
-    "raid-xgboost": _raw(paper.xgboost),
-    "raid-mlp": _raw(paper.raid_mlp),
-    "attrcloak-tree": _raw(paper.tree),
-    "attrcloak-svm": _raw(paper.svm),
-    "attrcloak-naive-bayes": _raw(paper.bayes),
-    "attrcloak-knn": _raw(paper.neighbors),
-    "attrcloak-xgboost": _raw(paper.xgboost),
-    "attrcloak-mlp-1": _raw(paper.mlp_1),
-    "attrcloak-mlp-2": _raw(paper.mlp_2),
-    "attrcloak-mlp-3": _raw(paper.mlp_3),
-    "attrcloak-mlp-4": _raw(paper.mlp_4),
-}
-"""Name -> constructor, given a device."""
-
-NEVER_HEADLINE = {"majority", "random"}
-"""Attackers that do not look at the vectors; they stand in the table and never speak for a panel."""
-
-_OTHERS = {"trees", "mlp"}  # of the fast panel; `boosting` and `mlp-2` are their like in the full one
-_PAPERS = ("raid-", "attrcloak-")
-
-PANELS: dict[str, tuple[str, ...]] = {
-    "fast": ("logistic", "qda", "knn", "trees", "mlp"),
-    "full": tuple(name for name in ATTACKS if name not in _OTHERS and not name.startswith(_PAPERS)),
-    **{f"paper-{p[:-1]}": tuple(name for name in ATTACKS if name.startswith(p)) for p in _PAPERS},
-}
-"""Name -> the attackers that are run together."""
+__all__ = [
+    "is_blind",
+    "make_attack",
+    "make_panel",
+    "missing_members",
+    "panel_members",
+    "panel_names",
+    "parse_attackers",
+]
 
 
-def available(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of these attackers whose packages are installed; the others raise `MissingExtra` when they are run."""
-    here = find_spec("xgboost") is not None
-    return tuple(name for name in names if here or not name.endswith("xgboost"))
+def panel_names() -> tuple[str, ...]:
+    """Return the names of all panels, in alphabetical order."""
+    return tuple(sorted({panel for traits in ATTRIBUTE_ATTACKS.all_traits() for panel in traits.panels}))
+
+
+def panel_members(panel: str) -> tuple[str, ...]:
+    """Return the names of a panel's attacks by rank, whether their packages are installed or not."""
+    if panel not in panel_names():
+        raise unknown_name("panel", panel, panel_names())
+    return tuple(traits.name for traits in _sort_by_rank() if panel in traits.panels)
+
+
+def missing_members(panel: str) -> tuple[str, ...]:
+    """Return the names of a panel's attacks whose optional package is not installed."""
+    return tuple(name for name in panel_members(panel) if not ATTRIBUTE_ATTACKS.traits(name).is_installed)
+
+
+def is_blind(name: str) -> bool:
+    """Return whether the attack of this name ignores the vectors, and so never speaks for a panel."""
+    return name in ATTRIBUTE_ATTACKS and ATTRIBUTE_ATTACKS.traits(name).is_blind
+
+
+def make_attack(name: str, device: str | None = None) -> Attack:
+    """Make the attack of this name; `device` is passed on to attacks that run on one."""
+    from recveil.attacks.attribute.classifiers import ClassifierAttack, as_attack
+
+    traits, builder = ATTRIBUTE_ATTACKS.traits(name), ATTRIBUTE_ATTACKS.load(name)
+    if _makes_classifiers(builder):
+        return _wrap_builder(name, device)
+    attack = as_attack(ATTRIBUTE_ATTACKS.make(name, device=device, **traits.options), name)
+    if isinstance(attack, ClassifierAttack):
+        return replace(
+            attack,
+            standardize=attack.standardize and traits.standardize,
+            is_python_bound=attack.is_python_bound or traits.is_python_bound,
+        )
+    return attack
+
+
+def make_panel(panel: str = "fast", device: str | None = None) -> dict[str, Attack]:
+    """Make the attacks of a panel; those whose package is not installed are left out."""
+    missing = missing_members(panel)
+    return {name: make_attack(name, device) for name in panel_members(panel) if name not in missing}
+
+
+def parse_attackers(text: str, device: str | None = None) -> dict[str, Attack]:
+    """Make the attacks of a panel, or those that are named between commas."""
+    if text in panel_names():
+        return make_panel(text, device)
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in ATTRIBUTE_ATTACKS:
+            if len(names) == 1:
+                raise unknown_name("panel or attacker", name, {*panel_names(), *ATTRIBUTE_ATTACKS})
+            raise unknown_name("attacker", name, ATTRIBUTE_ATTACKS)
+    return {name: make_attack(name, device) for name in names}
+
+
+def _sort_by_rank() -> list[AttackTraits]:
+    return sorted(ATTRIBUTE_ATTACKS.all_traits(), key=lambda traits: (traits.rank, traits.name))
+
+
+def _makes_classifiers(builder: object) -> bool:
+    """Whether the builder makes one classifier for each task, from a seed."""
+    from recveil.attacks.attribute.tasks import Attack
+
+    is_attack = isinstance(builder, type) and issubclass(builder, Attack)
+    return not is_attack and "seed" in _parameters_of(builder)
+
+
+def _wrap_builder(name: str, device: str | None) -> Attack:
+    from recveil.attacks.attribute.classifiers import BaggedAttack, ClassifierAttack
+
+    traits, builder = ATTRIBUTE_ATTACKS.traits(name), ATTRIBUTE_ATTACKS.load(name)
+    placed = {"device": device} if "device" in _parameters_of(builder) else {}
+    attack_type = BaggedAttack if traits.predicts_left_out else ClassifierAttack
+    return attack_type(
+        builder,
+        {**traits.options, **placed},
+        standardize=traits.standardize,
+        is_python_bound=traits.is_python_bound,
+        label=name,
+    )
+
+
+def _parameters_of(builder: object) -> set[str]:
+    return set(inspect.signature(builder).parameters) if callable(builder) else set()
+
+
+def available(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of these attacks whose packages are installed."""
+    return tuple(name for name in names if ATTRIBUTE_ATTACKS.traits(name).is_installed)
+
+
+def __getattr__(name: str) -> object:
+    """Return the old tables until their last callers have moved to the functions above."""
+    if name == "ATTACKS":
+        return {traits.name: partial(make_attack, traits.name) for traits in _sort_by_rank()}
+    if name == "PANELS":
+        return {panel: panel_members(panel) for panel in panel_names()}
+    if name == "NEVER_HEADLINE":
+        return {attack for attack in ATTRIBUTE_ATTACKS if is_blind(attack)}
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,7 +1,7 @@
 """The attackers of the RAID and AttrCloak papers with the settings they were run with.
 
-They see the vectors raw and the classes unweighted, as they did there, so that the difference to a standardized and
-balanced attacker can be seen; `battery` runs them so. What the papers do not state is left at the library's default.
+They see the vectors raw and the classes unweighted, as they did there, so that they can be compared with standardized
+and balanced attackers. Settings that the papers do not state are the library's defaults.
 
 RAID (appendix B.2) states the forest, gradient boosting, AdaBoost, XGBoost and the MLP. The decision tree, SVM, naive
 Bayes, kNN and the MLPs of one to four layers are those of its Tables 6 and 8, without settings of their own.
@@ -11,9 +11,6 @@ MLPs have RAID's learning rate and iterations without RAID's penalty.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Self
-
 from sklearn.ensemble import AdaBoostClassifier, GradientBoostingClassifier, RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -21,122 +18,193 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from recveil.attacks.attribute.classic import patient
-from recveil.attacks.attribute.svm import ByMargin
 from recveil.attacks.attribute.trees import XGBoost
-from recveil.core.types import FloatArray, IntArray
+from recveil.core.traits import AttackTraits
 
 __all__ = [
-    "PaperMLP",
-    "adaboost",
-    "bayes",
-    "forest",
-    "gbdt",
-    "mlp_1",
-    "mlp_2",
-    "mlp_3",
-    "mlp_4",
-    "neighbors",
-    "raid_mlp",
-    "svm",
-    "tree",
-    "xgboost",
+    "build_adaboost",
+    "build_decision_tree",
+    "build_forest",
+    "build_gradient_boosting",
+    "build_mlp",
+    "build_naive_bayes",
+    "build_neighbors",
+    "build_svm",
+    "build_xgboost",
 ]
 
+METHODS = (
+    AttackTraits(
+        "raid-forest",
+        builder="build_forest",
+        summary="RAID's random forest: 100 trees of depth 20; raw and unweighted.",
+        panels=("paper-raid",),
+        standardize=False,
+        rank=210,
+    ),
+    AttackTraits(
+        "raid-gbdt",
+        builder="build_gradient_boosting",
+        summary="RAID's gradient boosting: 100 trees; raw and unweighted.",
+        panels=("paper-raid",),
+        standardize=False,
+        rank=220,
+    ),
+    AttackTraits(
+        "raid-adaboost",
+        builder="build_adaboost",
+        summary="RAID's AdaBoost: 50 stumps; raw and unweighted.",
+        panels=("paper-raid",),
+        standardize=False,
+        rank=230,
+    ),
+    AttackTraits(
+        "raid-xgboost",
+        builder="build_xgboost",
+        summary="RAID's XGBoost with its defaults; raw and unweighted.",
+        extra="xgboost",
+        panels=("paper-raid",),
+        standardize=False,
+        rank=240,
+    ),
+    AttackTraits(
+        "raid-mlp",
+        builder="build_mlp",
+        summary="RAID's MLP: 100 hidden units, L2 weight 1.0; raw and unweighted.",
+        panels=("paper-raid",),
+        options={"reg": 1.0},
+        standardize=False,
+        rank=250,
+    ),
+    AttackTraits(
+        "attrcloak-tree",
+        builder="build_decision_tree",
+        summary="The papers' decision tree with the library's defaults; raw and unweighted.",
+        panels=("paper-attrcloak",),
+        standardize=False,
+        rank=260,
+    ),
+    AttackTraits(
+        "attrcloak-svm",
+        builder="build_svm",
+        summary="The papers' SVM with the library's defaults; raw and unweighted.",
+        panels=("paper-attrcloak",),
+        standardize=False,
+        rank=270,
+    ),
+    AttackTraits(
+        "attrcloak-naive-bayes",
+        builder="build_naive_bayes",
+        summary="The papers' Gaussian naive Bayes; raw, with the classes' shares as priors.",
+        panels=("paper-attrcloak",),
+        standardize=False,
+        rank=280,
+    ),
+    AttackTraits(
+        "attrcloak-knn",
+        builder="build_neighbors",
+        summary="The papers' five nearest neighbors; raw and unweighted.",
+        panels=("paper-attrcloak",),
+        standardize=False,
+        rank=290,
+    ),
+    AttackTraits(
+        "attrcloak-xgboost",
+        builder="build_xgboost",
+        summary="The papers' XGBoost with its defaults; raw and unweighted.",
+        extra="xgboost",
+        panels=("paper-attrcloak",),
+        standardize=False,
+        rank=300,
+    ),
+    AttackTraits(
+        "attrcloak-mlp-1",
+        builder="build_mlp",
+        summary="The papers' MLP of one layer, {K}; raw and unweighted.",
+        panels=("paper-attrcloak",),
+        options={"hidden": ()},
+        standardize=False,
+        rank=310,
+    ),
+    AttackTraits(
+        "attrcloak-mlp-2",
+        builder="build_mlp",
+        summary="The papers' MLP of two layers, {100, K}; raw and unweighted.",
+        panels=("paper-attrcloak",),
+        options={"hidden": (100,)},
+        standardize=False,
+        rank=320,
+    ),
+    AttackTraits(
+        "attrcloak-mlp-3",
+        builder="build_mlp",
+        summary="The papers' MLP of three layers, {100, 64, K}; raw and unweighted.",
+        panels=("paper-attrcloak",),
+        options={"hidden": (100, 64)},
+        standardize=False,
+        rank=330,
+    ),
+    AttackTraits(
+        "attrcloak-mlp-4",
+        builder="build_mlp",
+        summary="The papers' MLP of four layers, {100, 64, 32, K}; raw and unweighted.",
+        panels=("paper-attrcloak",),
+        options={"hidden": (100, 64, 32)},
+        standardize=False,
+        rank=340,
+    ),
+)
 
-@dataclass
-class PaperMLP:
-    """scikit-learn's MLP, stopped where the paper stopped it."""
 
-    hidden: tuple[int, ...] = (100,)
-    reg: float = 1e-4
-    learning_rate: float = 1e-3
-    iterations: int = 500
-    seed: int = 0
-    _model: MLPClassifier = field(init=False, repr=False)
-
-    def fit(self, x: FloatArray, y: IntArray) -> Self:
-        """Train for at most so many passes."""
-        self._model = MLPClassifier(
-            self.hidden,
-            alpha=self.reg,
-            learning_rate_init=self.learning_rate,
-            max_iter=self.iterations,
-            random_state=self.seed,
-        )
-        with patient():
-            self._model.fit(x, y)
-        return self
-
-    def predict_proba(self, x: FloatArray) -> FloatArray:
-        """The softmax layer."""
-        guess: FloatArray = self._model.predict_proba(x)
-        return guess
-
-
-def forest(seed: int) -> RandomForestClassifier:
-    """RAID's random forest: 100 trees of depth 20; raw and unweighted."""
+def build_forest(seed: int) -> RandomForestClassifier:
+    """Build RAID's random forest."""
     return RandomForestClassifier(100, max_depth=20, random_state=seed)
 
 
-def gbdt(seed: int) -> GradientBoostingClassifier:
-    """RAID's gradient boosting: 100 trees; raw and unweighted."""
+def build_gradient_boosting(seed: int) -> GradientBoostingClassifier:
+    """Build RAID's gradient boosting."""
     return GradientBoostingClassifier(n_estimators=100, random_state=seed)
 
 
-def adaboost(seed: int) -> AdaBoostClassifier:
-    """RAID's AdaBoost: 50 stumps; raw and unweighted."""
+def build_adaboost(seed: int) -> AdaBoostClassifier:
+    """Build RAID's AdaBoost."""
     return AdaBoostClassifier(n_estimators=50, random_state=seed)
 
 
-def xgboost(seed: int) -> XGBoost:
-    """The papers' XGBoost with its defaults; raw and unweighted. Needs the extra `xgboost`."""
+def build_xgboost(seed: int) -> XGBoost:
+    """Build the papers' XGBoost; it needs the extra `xgboost`."""
     return XGBoost(seed=seed, balanced=False, bins=256)
 
 
-def raid_mlp(seed: int) -> PaperMLP:
-    """RAID's MLP: 100 hidden units, L2 weight 1.0, learning rate 1e-3, 500 iterations; raw and unweighted.
+def build_mlp(seed: int, hidden: tuple[int, ...] = (100,), reg: float = 1e-4) -> MLPClassifier:
+    """Build the papers' MLP: learning rate 1e-3, 500 iterations.
 
-    On vectors of size 0.01, which their models give, the penalty wins over the data and every user gets one guess.
+    With RAID's penalty of 1.0, on vectors of size 0.01 as their models give, the penalty outweighs the data and every
+    user gets the same guess.
+
+    Args:
+        seed: seed of the initial weights and of the order of batches.
+        hidden: units of each hidden layer.
+        reg: weight of the L2 penalty.
     """
-    return PaperMLP((100,), reg=1.0, seed=seed)
+    return MLPClassifier(hidden, alpha=reg, learning_rate_init=1e-3, max_iter=500, random_state=seed)
 
 
-def tree(seed: int) -> DecisionTreeClassifier:
-    """The papers' decision tree with the library's defaults; raw and unweighted."""
+def build_decision_tree(seed: int) -> DecisionTreeClassifier:
+    """Build the papers' decision tree."""
     return DecisionTreeClassifier(random_state=seed)
 
 
-def svm(seed: int) -> ByMargin:
-    """The papers' SVM with the library's defaults; raw and unweighted. Costs the square of the users and more."""
-    return ByMargin(SVC(random_state=seed))
+def build_svm(seed: int) -> SVC:
+    """Build the papers' SVM; it costs more than the square of the users."""
+    return SVC(random_state=seed)
 
 
-def bayes(seed: int) -> GaussianNB:
-    """The papers' Gaussian naive Bayes; raw, with the classes' shares as priors."""
+def build_naive_bayes(seed: int) -> GaussianNB:
+    """Build the papers' naive Bayes, which draws nothing."""
     return GaussianNB()
 
 
-def neighbors(seed: int) -> KNeighborsClassifier:
-    """The papers' nearest neighbours, five of them; raw and unweighted."""
+def build_neighbors(seed: int) -> KNeighborsClassifier:
+    """Build the papers' nearest neighbors, which draw nothing."""
     return KNeighborsClassifier()
-
-
-def mlp_1(seed: int) -> PaperMLP:
-    """The papers' MLP of one layer, {K}; raw and unweighted."""
-    return PaperMLP((), seed=seed)
-
-
-def mlp_2(seed: int) -> PaperMLP:
-    """The papers' MLP of two layers, {100, K}; raw and unweighted."""
-    return PaperMLP((100,), seed=seed)
-
-
-def mlp_3(seed: int) -> PaperMLP:
-    """The papers' MLP of three layers, {100, 64, K}; raw and unweighted."""
-    return PaperMLP((100, 64), seed=seed)
-
-
-def mlp_4(seed: int) -> PaperMLP:
-    """The papers' MLP of four layers, {100, 64, 32, K}; raw and unweighted."""
-    return PaperMLP((100, 64, 32), seed=seed)

@@ -15,8 +15,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from recveil.attacks.attribute.classic import patient
-from recveil.attacks.attribute.tasks import Task, side_by_side
+from recveil.attacks.attribute.tasks import Task, run_tasks
 from recveil.core.types import FloatArray
 
 __all__ = ["REGRESSIONS", "guess_numbers"]
@@ -52,8 +51,7 @@ def guess_numbers(
     def one(task: Task, seed: int) -> FloatArray:
         attacker = REGRESSIONS[name](len(task.train), seed)
         whole = TransformedTargetRegressor(make_pipeline(StandardScaler(), attacker), transformer=StandardScaler())
-        with patient():
-            whole.fit(x[task.train], values[task.train])
+        whole.fit(x[task.train], values[task.train])
         return np.asarray(whole.predict(x[task.test]), dtype=np.float64)
 
-    return side_by_side(one, tasks, size=x.size, label=name, rng=rng)
+    return run_tasks(one, tasks, size=x.size, label=name, rng=rng)

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
 from sklearn.svm import SVC, LinearSVC
 
-from recveil.attacks.attribute.classic import balance, patient, softmax
+from recveil.attacks.attribute.classic import compute_balanced_weights, softmax_margins
+from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["ByMargin", "LinearSVM", "RadialSVM"]
+__all__ = ["LinearSVM", "RadialSVM"]
+
+METHODS = (
+    AttackTraits("svm-linear", builder="LinearSVM", panels=("full",), rank=80),
+    AttackTraits("svm-rbf", builder="RadialSVM", panels=("full",), rank=90),
+)
 
 CHUNK = 20_000
 """Users whose kernel features are held at once."""
-
-
-@dataclass
-class ByMargin:
-    """Any classifier that has a `decision_function`, with the softmax of its margins as belief.
-
-    The guesses are those of the classifier; the beliefs rank users as the margins do, and are not calibrated.
-    """
-
-    model: Any
-
-    def fit(self, x: FloatArray, y: IntArray) -> Self:
-        """Fit the classifier."""
-        with patient():
-            self.model.fit(x, y)
-        return self
-
-    def predict_proba(self, x: FloatArray) -> FloatArray:
-        """The softmax of the margins, one class against the rest."""
-        margin = np.asarray(self.model.decision_function(x))
-        return softmax(np.stack([-margin, margin], 1) if margin.ndim == 1 else margin)
 
 
 @dataclass
@@ -45,16 +30,16 @@ class LinearSVM:
 
     C: float = 1.0
     seed: int = 0
-    _machine: ByMargin = field(init=False, repr=False)
+    _machine: LinearSVC = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Find the widest margin."""
-        self._machine = ByMargin(LinearSVC(C=self.C, dual=False, class_weight="balanced")).fit(x, y)
+        self._machine = LinearSVC(C=self.C, dual=False, class_weight="balanced").fit(x, y)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """The softmax of the margins."""
-        return self._machine.predict_proba(x)
+        """Return the softmax of the margins."""
+        return softmax_margins(self._machine.decision_function(x))
 
 
 @dataclass
@@ -73,7 +58,7 @@ class RadialSVM:
     landmarks: int = 300
     most: int = 100_000
     seed: int = 0
-    _machine: ByMargin = field(init=False, repr=False)
+    _machine: SVC | Newton = field(init=False, repr=False)
     _map: Nystroem | None = field(init=False, repr=False, default=None)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
@@ -81,17 +66,18 @@ class RadialSVM:
         self._map = None
         gamma = 1 / max(x.shape[1] * float(x.var()), 1e-12)
         if len(x) <= self.exact:
-            self._machine = ByMargin(SVC(C=self.C, gamma=gamma, class_weight="balanced", cache_size=500)).fit(x, y)
+            self._machine = SVC(C=self.C, gamma=gamma, class_weight="balanced", cache_size=500).fit(x, y)
             return self
         x, y = self._sample(x, y)
         self._map = Nystroem(gamma=gamma, n_components=self.landmarks, random_state=self.seed).fit(x)
-        self._machine = ByMargin(Newton(self.C)).fit(self._features(x), y)
+        self._machine = Newton(self.C).fit(self._features(x), y)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """The softmax of the margins."""
+        """Return the softmax of the margins."""
         parts = [x[start : start + CHUNK] for start in range(0, max(len(x), 1), CHUNK)]
-        return np.concatenate([self._machine.predict_proba(self._features(part)) for part in parts])
+        margins = [self._machine.decision_function(self._features(part)) for part in parts]
+        return softmax_margins(np.concatenate(margins))
 
     def _features(self, x: FloatArray) -> FloatArray:
         return x if self._map is None else np.hstack([self._map.transform(x), x * np.sqrt(self._map.gamma)])
@@ -131,7 +117,7 @@ class Newton:
         return np.asarray(margin[:, 0] if margin.shape[1] == 1 else margin)
 
     def _one(self, a: FloatArray, side: FloatArray) -> FloatArray:
-        weight = (2 * self.C * balance((side > 0).astype(np.int64))).astype(np.float32)
+        weight = (2 * self.C * compute_balanced_weights((side > 0).astype(np.int64))).astype(np.float32)
         ridge = np.ones(a.shape[1])
         ridge[-1] = 1e-6  # the intercept is not penalized
         w: FloatArray = np.zeros(a.shape[1])

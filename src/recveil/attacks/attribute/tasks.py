@@ -1,28 +1,33 @@
-"""The unit of work of an attack: learn from these users, guess those."""
+"""The unit of work of an attribute attack: learn from some users, guess others; and the running of many such tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from joblib import Parallel, delayed, parallel_config
-from sklearn.preprocessing import StandardScaler
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
 from recveil.core.progress import track
-from recveil.core.protocols import AttributeAttack
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["Attack", "Bagged", "OneByOne", "Task", "side_by_side"]
+__all__ = ["Attack", "Task", "ignore_convergence_warnings", "run_tasks"]
 
-ROOM = 1 << 27
-"""Numbers that the tasks under way may hold together; large tables are attacked by fewer tasks at a time."""
+MAX_NUMBERS_HELD = 1 << 27
+"""Numbers that the running tasks may hold together; large tables are attacked by fewer tasks at a time."""
 
-MOST_THREADS, MANY = 4, 25
+MAX_THREADS = 4
+"""Tasks that run in threads; more of them run in processes, because threads would wait for each other's Python."""
+
+MIN_TASKS_FOR_PROCESSES = 25
+"""Tasks from which starting processes pays off for attacks that spend their time in Python."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,107 +38,83 @@ class Task:
     test: IntArray
 
 
+@runtime_checkable
 class Attack(Protocol):
-    """Guesses for many tasks at once: one (len(task.test), n_classes) array of probabilities for each."""
+    """An attribute attack: it guesses the classes of many tasks at once."""
 
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
     ) -> list[FloatArray]:
-        """Learn each task from its training users alone and guess its test users."""
+        """Learn each task from its training users alone and guess its test users.
+
+        Args:
+            x: user vectors, one row for each user.
+            y: class of each user; those of a task's test users must not be used.
+            n_classes: number of classes.
+            tasks: training and test users of each task.
+            rng: source of randomness.
+
+        Returns:
+            For each task an array (len(task.test), n_classes) of probabilities.
+        """
 
 
-@dataclass(frozen=True)
-class OneByOne:
-    """Any scikit-learn classifier as an attack: standardized on the training users, one fit per task.
-
-    `talks` marks those that spend much of their time in Python rather than in compiled code.
-    """
-
-    make: Callable[..., AttributeAttack]
-    standardize: bool = True
-    talks: bool = False
-
-    def guess(
-        self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
-    ) -> list[FloatArray]:
-        """Fit a fresh classifier for each task; `make` receives a `seed`."""
-        x = np.asarray(x, dtype=np.float64)  # in single precision the square of a small number is zero
-        one = partial(_fit_and_guess, self.make, self.standardize, x, y, n_classes)
-        label = getattr(self.make, "__name__", "classifier")
-        return side_by_side(one, tasks, size=x.size, label=label, rng=rng, talks=self.talks)
-
-
-@dataclass(frozen=True)
-class Bagged(OneByOne):
-    """An attack whose parts each learn from some of the training users, and so can guess the others among them.
-
-    Its classifier has `left_out_`: beliefs about each training user by the parts that did not learn from them. That
-    serves as well as inner folds, for the cost of none.
-    """
-
-    def guess_both(
-        self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
-    ) -> list[tuple[FloatArray, FloatArray]]:
-        """For each task beliefs about its test users, and about its training users."""
-        x = np.asarray(x, dtype=np.float64)
-        one = partial(_fit_and_guess, self.make, self.standardize, x, y, n_classes, known_too=True)
-        label = getattr(self.make, "__name__", "classifier")
-        both = side_by_side(one, tasks, size=x.size, label=label, rng=rng, talks=self.talks)
-        return [(b[: len(task.test)], b[len(task.test) :]) for b, task in zip(both, tasks, strict=True)]
-
-
-def _fit_and_guess(
-    make: Callable[..., AttributeAttack],
-    standardize: bool,
-    x: FloatArray,
-    y: IntArray,
-    n_classes: int,
-    task: Task,
-    seed: int,
-    *,
-    known_too: bool = False,
-) -> FloatArray:
-    scaler = StandardScaler(with_mean=standardize, with_std=standardize).fit(x[task.train])
-    classifier = make(seed=seed).fit(scaler.transform(x[task.train]), y[task.train])
-    belief = classifier.predict_proba(scaler.transform(x[task.test]))
-    if known_too:
-        belief = np.concatenate([belief, classifier.left_out_])  # type: ignore[attr-defined]
-    guess = np.zeros((len(belief), n_classes), dtype=np.float32)
-    guess[:, np.unique(y[task.train])] = belief
-    return guess
-
-
-def side_by_side(
-    one: Callable[[Task, int], FloatArray],
+def run_tasks(
+    solve: Callable[[Task, int], FloatArray],
     tasks: Sequence[Task],
     *,
     size: int,
     label: str,
     rng: np.random.Generator,
-    talks: bool = False,
+    is_python_bound: bool = False,
 ) -> list[FloatArray]:
-    """What `one` makes of each task with a seed of its own, as many at a time as there are cores and room.
+    """Solve the tasks in parallel, as many at a time as there are cores and memory.
 
-    Small tables are not worth sharing out, so each task has one core; where there is room for few tasks at a time they
-    share all. A few cores are kept busy by threads, which start at once. Many threads, and those that `talks` says are
-    in Python for long, would wait for each other: they get processes, where there is work enough to wait for these.
+    Each task runs on one core, since small tables gain nothing from more; large tables leave memory for few tasks,
+    which then share all cores. A few tasks run in threads, which start at once. Many tasks, and those that hold
+    Python's lock for long, run in processes if there is enough work to pay for starting them.
+
+    Args:
+        solve: called with a task and a seed of its own.
+        tasks: the tasks.
+        size: numbers that one task holds.
+        label: what progress bars show.
+        rng: source of the tasks' seeds.
+        is_python_bound: `solve` spends much of its time in Python rather than in compiled code.
+
+    Returns:
+        What `solve` returned, in the order of the tasks.
     """
     seeds = rng.integers(2**31 - 1, size=len(tasks)).tolist()
     cores = torch.get_num_threads()
-    workers = max(1, min(cores, len(tasks), ROOM // max(size, 1)))
-    each = max(1, cores // workers) if size > ROOM // cores else 1
-    apart = workers > MOST_THREADS or (talks and workers > 1 and len(tasks) >= MANY)
-    how = "loky" if apart else "threading"
-    limits = ThreadpoolController()  # looks through all loaded libraries: once, not for every task
+    workers = max(1, min(cores, len(tasks), MAX_NUMBERS_HELD // max(size, 1)))
+    cores_per_task = max(1, cores // workers) if size > MAX_NUMBERS_HELD // cores else 1
+    has_much_python = is_python_bound and workers > 1 and len(tasks) >= MIN_TASKS_FOR_PROCESSES
+    backend = "loky" if workers > MAX_THREADS or has_much_python else "threading"
+    limits = ThreadpoolController()  # inspects all loaded libraries: once, not for every task
 
-    def alone(task: Task, seed: int) -> FloatArray:
-        with limits.limit(limits=each, user_api="openmp"):  # a new thread starts with OpenMP's own number
-            return one(task, seed)
+    def solve_in_thread(task: Task, seed: int) -> FloatArray:
+        with limits.limit(limits=cores_per_task, user_api="openmp"):  # a new thread starts with OpenMP's own number
+            return solve(task, seed)
 
     with (
-        limits.limit(limits=1),  # BLAS threads within OpenMP threads may wait for each other for ever
-        parallel_config(how, n_jobs=workers, inner_max_num_threads=1 if how == "loky" else None),
+        ignore_convergence_warnings(),  # filters belong to the process, so threads must not set them
+        limits.limit(limits=1),  # BLAS threads within OpenMP threads may wait for each other forever
+        parallel_config(backend, n_jobs=workers, inner_max_num_threads=1 if backend == "loky" else None),
     ):
-        work = delayed(alone if how == "threading" else one)
-        done = Parallel(return_as="generator")(work(task, seed) for task, seed in zip(tasks, seeds, strict=True))
-        return list(track(done, f"attacking: {label.lower()}", len(tasks)))
+        work = delayed(solve_in_thread if backend == "threading" else partial(_solve_in_process, solve))
+        solved = Parallel(return_as="generator")(work(task, seed) for task, seed in zip(tasks, seeds, strict=True))
+        return list(track(solved, f"attacking: {label.lower()}", len(tasks)))
+
+
+def _solve_in_process(solve: Callable[[Task, int], FloatArray], task: Task, seed: int) -> FloatArray:
+    with ignore_convergence_warnings():
+        return solve(task, seed)
+
+
+@contextmanager
+def ignore_convergence_warnings() -> Iterator[None]:
+    """Ignore that a solver reached its last iteration: an attack is judged by its guesses on other users."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield

@@ -12,21 +12,24 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from recveil.attacks.attribute.classic import Boosted, balance, cut, quantiles, softmax
+from recveil.attacks.attribute.classic import assign_bins, compute_balanced_weights, compute_bin_edges, softmax
 from recveil.core.errors import MissingExtra
+from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["Forest", "Stumps", "XGBoost", "boosting", "tree"]
+__all__ = ["Forest", "Stumps", "XGBoost", "build_tree"]
+
+METHODS = (
+    AttackTraits("tree", builder="build_tree", panels=("full",), rank=100),
+    AttackTraits("forest", builder="Forest", panels=("full",), is_python_bound=True, predicts_left_out=True, rank=110),
+    AttackTraits("adaboost", builder="Stumps", panels=("full",), is_python_bound=True, rank=120),
+    AttackTraits("xgboost", builder="XGBoost", extra="xgboost", panels=("full",), rank=150),
+)
 
 
-def tree(seed: int) -> DecisionTreeClassifier:
+def build_tree(seed: int) -> DecisionTreeClassifier:
     """A decision tree with at least five training users in each leaf."""
     return DecisionTreeClassifier(class_weight="balanced", min_samples_leaf=5, random_state=seed)
-
-
-def boosting(seed: int) -> Boosted:
-    """Gradient boosting: 100 trees of eight leaves on histograms."""
-    return Boosted(seed=seed, iterations=100, leaves=8)
 
 
 @dataclass
@@ -51,7 +54,7 @@ class Forest:
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Cut and grow."""
-        self._edges = quantiles(x, self.bins)
+        self._edges = compute_bin_edges(x, self.bins)
         self._trees = RandomForestClassifier(
             self.n_trees,
             max_depth=self.depth,
@@ -62,13 +65,15 @@ class Forest:
         )
         with warnings.catch_warnings():  # with few users some may be in every tree, and nothing is believed of them
             warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores")
-            self._trees.fit(cut(x, self._edges).astype(np.float32), y, sample_weight=balance(y))
+            self._trees.fit(
+                assign_bins(x, self._edges).astype(np.float32), y, sample_weight=compute_balanced_weights(y)
+            )
         self.left_out_ = np.nan_to_num(self._trees.oob_decision_function_, nan=1 / len(self._trees.classes_))
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
         """The mean of the trees."""
-        guess: FloatArray = self._trees.predict_proba(cut(x, self._edges).astype(np.float32))
+        guess: FloatArray = self._trees.predict_proba(assign_bins(x, self._edges).astype(np.float32))
         return guess
 
 
@@ -91,10 +96,10 @@ class Stumps:
         """Add stump after stump, until one is perfect or none is better than chance."""
         classes, codes = np.unique(y, return_inverse=True)
         K = self._n_classes = len(classes)
-        self._edges, self._stumps = quantiles(x, self.bins), []
-        columns = cut(x, self._edges).T.astype(np.intp)  # (d, n)
+        self._edges, self._stumps = compute_bin_edges(x, self.bins), []
+        columns = assign_bins(x, self._edges).T.astype(np.intp)  # (d, n)
         cells = columns * K + codes
-        weight = balance(y) / len(y)
+        weight = compute_balanced_weights(y) / len(y)
         for _ in range(self.rounds):
             column, at, left, right = self._best(cells, weight)
             wrong = np.where(columns[column] <= at, left, right) != codes
@@ -112,7 +117,7 @@ class Stumps:
     def predict_proba(self, x: FloatArray) -> FloatArray:
         """The softmax of the stumps' weighted votes, as scikit-learn has it; without a stump all classes are equal."""
         votes = np.zeros((len(x), self._n_classes))
-        columns = cut(x, self._edges).T
+        columns = assign_bins(x, self._edges).T
         users = np.arange(len(x))
         for column, at, left, right, say in self._stumps:
             votes[users, np.where(columns[column] <= at, left, right)] += say
@@ -146,7 +151,7 @@ class XGBoost:
         """Grow."""
         codes = np.unique(y, return_inverse=True)[1]  # it takes only the labels 0, 1, ... without a gap
         trees = _package().XGBClassifier(n_jobs=1, max_bin=self.bins, random_state=self.seed)
-        self._trees = trees.fit(x, codes, sample_weight=balance(y) if self.balanced else None)
+        self._trees = trees.fit(x, codes, sample_weight=compute_balanced_weights(y) if self.balanced else None)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
