@@ -69,13 +69,28 @@ def test_among_equal_times_the_last_row_is_the_test_item() -> None:
     assert pairs(split.train) == [(0, 7), (0, 5)]
 
 
-def test_without_times_the_file_order_counts_or_chance() -> None:
+def test_without_times_the_held_out_items_are_drawn_at_random_and_a_warning_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     data = dataset([0] * 50, list(range(50)), None)
-    assert pairs(leave_one_out(data).test) == [(0, 49)]
     drawn = {leave_one_out(data, rng=np.random.default_rng(seed)).test.item[0] for seed in range(20)}
     assert len(drawn) > 5
-    once, again = (leave_one_out(data, rng=np.random.default_rng(3)).test.item for _ in range(2))
-    np.testing.assert_array_equal(once, again)
+    for rng in (lambda: np.random.default_rng(3), lambda: None):
+        once, again = (leave_one_out(data, rng=rng()) for _ in range(2))
+        check_partition(data, once)
+        np.testing.assert_array_equal(once.test.item, again.test.item)
+    assert all("'tiny' has no timestamps" in record.message for record in caplog.records)
+    assert len(caplog.records) == 24
+
+
+def test_the_order_of_the_rows_is_used_only_when_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    data = dataset([0] * 50, list(range(50)), None)
+    split = leave_one_out(data, file_order=True)
+    assert pairs(split.test) + pairs(split.valid) == [(0, 49), (0, 48)]
+    assert pairs(leave_one_out(data).test) != [(0, 49)]
+    timed = dataset([0, 0, 0], [1, 2, 3], [3, 1, 2])
+    assert pairs(leave_one_out(timed, file_order=True).test) == [(0, 1)]
+    assert len(caplog.records) == 1  # of the random draw
 
 
 def test_with_times_the_generator_changes_nothing() -> None:

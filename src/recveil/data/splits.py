@@ -1,48 +1,75 @@
-"""Hold interactions back: leave-one-out, or a share of each user's history. Users and items keep their ids.
+"""Splits into training, validation and test: leave-one-out, or a share of each user's history.
 
-Both splits expect each (user, item) pair once; with repeats, an item could stand in two parts.
+Users and items keep their ids. Both splits expect each (user, item) pair once; with repeats, an item could stand in
+two parts.
 """
 
 from __future__ import annotations
+
+import logging
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError, UsageError
+from recveil.core.random import generator
 from recveil.core.types import Dataset, IntArray, Split
 
 __all__ = ["leave_one_out", "ratio"]
 
-HELD_BACK = 3
-"""A user needs this many interactions to give one to test, one to validation and keep one."""
+log = logging.getLogger(__name__)
+
+MIN_INTERACTIONS = 3
+"""Interactions that a user needs to give one to test, one to validation and keep one in training."""
 
 
-def leave_one_out(dataset: Dataset, *, rng: np.random.Generator | None = None) -> Split:
-    """Each user's last interaction is the test item, the one before it the validation item, the rest is for training.
+def leave_one_out(dataset: Dataset, *, rng: np.random.Generator | None = None, file_order: bool = False) -> Split:
+    """Hold out each user's last interaction for test and the one before it for validation.
 
-    Ties: among equal times, the row that stands later in the file is the later one. Data without times are taken
-    in file order, or in a random order where `rng` is given (with times, `rng` is not used). Users with fewer than
-    three interactions stay in training with all they have and are not tested.
+    Among equal times, the row that stands later in the data set is the later one. Without times the two held-out items
+    are drawn at random, and a warning is logged, because the rows of a file need not be in order of time. Users with
+    fewer than three interactions stay in training whole and are not tested.
+
+    Args:
+        dataset: the interactions to split.
+        rng: source of the random draw where there are no times; by default the same draw every time.
+        file_order: take the order of the rows for the order of time where there are no times.
+
+    Returns:
+        The three parts, in the id space of the data set.
+
+    Raises:
+        DataError: no user has three interactions.
     """
-    from_end, size = _positions(dataset, _clock(dataset, rng))
-    enough = size >= HELD_BACK
+    from_end, size = _locate_rows(dataset, _order_keys(dataset, rng, file_order))
+    enough = size >= MIN_INTERACTIONS
     if not enough.any():
         raise DataError(
-            f"'{dataset.name}' cannot be split: none of its {dataset.n_users} users has {HELD_BACK} interactions "
-            f"(train, validation, test). Use data with longer histories."
+            f"'{dataset.name}' cannot be split: none of its {dataset.n_users} users has {MIN_INTERACTIONS} "
+            "interactions (train, validation, test). Use data with longer histories."
         )
-    return _parts(dataset, test=enough & (from_end == 0), valid=enough & (from_end == 1))
+    return _take_parts(dataset, test=enough & (from_end == 0), valid=enough & (from_end == 1))
 
 
 def ratio(dataset: Dataset, *, test: float = 0.2, valid: float = 0.1, rng: np.random.Generator | None = None) -> Split:
-    """These shares of each user's interactions are held back for test and validation.
+    """Hold out shares of each user's interactions for test and validation.
 
-    With `rng` they are drawn at random; without it the latest are the test, those before them the validation
-    (ties and missing times as in `leave_one_out`). Shares are rounded down, so every user keeps something in training.
+    Shares are rounded down, so every user keeps an interaction in training.
+
+    Args:
+        dataset: the interactions to split.
+        test: share of the test part.
+        valid: share of the validation part.
+        rng: source of a random draw. Without it the latest interactions are the test part and those before them the
+            validation part; rows that have equal times or no times are taken in their order in the data set.
+
+    Raises:
+        UsageError: the shares leave nothing for training.
+        DataError: no user has enough interactions for a test item.
     """
     if not (0 < test < 1 and 0 <= valid < 1 and test + valid < 1):
         raise UsageError(f"The shares test={test:g} and valid={valid:g} must be positive and sum to less than 1.")
-    from_end, size = _positions(dataset, rng.random(len(dataset)) if rng is not None else dataset.time)
+    from_end, size = _locate_rows(dataset, rng.random(len(dataset)) if rng is not None else dataset.time)
     # The small addition lets 0.29 of 100 be 29 in floating point too.
     n_test = np.floor(size * test + 1e-9)
     n_valid = np.floor(size * valid + 1e-9)
@@ -51,19 +78,21 @@ def ratio(dataset: Dataset, *, test: float = 0.2, valid: float = 0.1, rng: np.ra
             f"'{dataset.name}' cannot be split: no user has enough interactions for a test share of {test:g}. "
             f"Use a larger share, or data with longer histories."
         )
-    return _parts(dataset, test=from_end < n_test, valid=(from_end >= n_test) & (from_end < n_test + n_valid))
+    return _take_parts(dataset, test=from_end < n_test, valid=(from_end >= n_test) & (from_end < n_test + n_valid))
 
 
-def _clock(dataset: Dataset, rng: np.random.Generator | None) -> NDArray[np.generic] | None:
-    if dataset.time is None and rng is not None:
-        return rng.random(len(dataset))
-    return dataset.time
+def _order_keys(dataset: Dataset, rng: np.random.Generator | None, file_order: bool) -> NDArray[np.generic] | None:
+    """Return what the rows of a user are ordered by: times, random numbers, or nothing for the order of the rows."""
+    if dataset.time is not None or file_order:
+        return dataset.time
+    log.warning("'%s' has no timestamps, so each user's held-out items were drawn at random.", dataset.name)
+    return (generator(0, "held out") if rng is None else rng).random(len(dataset))
 
 
-def _positions(dataset: Dataset, clock: NDArray[np.generic] | None) -> tuple[IntArray, IntArray]:
-    """For each row: how many rows of its user come after it, and how many the user has."""
+def _locate_rows(dataset: Dataset, order_keys: NDArray[np.generic] | None) -> tuple[IntArray, IntArray]:
+    """Count, for each row, the rows of its user that come after it and all rows of its user."""
     # Both sorts are stable, so equal times keep the file order.
-    keys = (dataset.user,) if clock is None else (clock, dataset.user)
+    keys = (dataset.user,) if order_keys is None else (order_keys, dataset.user)
     order = np.lexsort(keys)
     size = np.bincount(dataset.user, minlength=dataset.n_users)
     rank = np.arange(len(dataset)) - np.repeat(np.cumsum(size) - size, size)
@@ -72,5 +101,5 @@ def _positions(dataset: Dataset, clock: NDArray[np.generic] | None) -> tuple[Int
     return from_end, size[dataset.user]
 
 
-def _parts(dataset: Dataset, *, test: NDArray[np.bool_], valid: NDArray[np.bool_]) -> Split:
+def _take_parts(dataset: Dataset, *, test: NDArray[np.bool_], valid: NDArray[np.bool_]) -> Split:
     return Split(train=dataset.take(~(test | valid)), valid=dataset.take(valid), test=dataset.take(test))

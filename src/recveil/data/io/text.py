@@ -65,18 +65,24 @@ def read_delimited(
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=delimiter, quote_char=_quote(delimiter), invalid_row_handler=ragged
             ),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types={name: (types or {}).get(name, pa.string()) for name in header},
-                include_columns=list(only) if only is not None else None,
-                null_values=[""],
-                strings_can_be_null=True,
-            ),
+            convert_options=_build_convert_options(header, only, types or {}),
         )
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from error
     if skipped:
         log.warning("%s: left out %d rows with too many or too few fields.", path, len(skipped))
     return table
+
+
+def _build_convert_options(
+    header: Sequence[str], only: Sequence[str] | None, types: Mapping[str, Any]
+) -> pyarrow.csv.ConvertOptions:
+    return pyarrow.csv.ConvertOptions(
+        column_types={name: types.get(name, pa.string()) for name in header},
+        include_columns=list(only) if only is not None else None,
+        null_values=[""],
+        strings_can_be_null=True,
+    )
 
 
 def existing_file(path: str | Path) -> Path:
