@@ -34,16 +34,16 @@ from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA, ENCODERS
 from recveil.attacks.membership.item_texts import encode_item_texts
 from recveil.audits.catalog import MODELS
-from recveil.audits.membership.audit import run_membership_attacks, game_of
+from recveil.audits.membership.audit import game_of, run_membership_attacks
 from recveil.audits.membership.platforms import (
     NONMEMBER_SERVING,
-    ServingPolicy,
     ServedPlatform,
+    ServingPolicy,
+    compare_nonmember_hits,
     defend_lists,
     factor_items,
-    train_and_serve,
     measure_hit_rates,
-    compare_nonmember_hits,
+    train_and_serve,
 )
 from recveil.core.random import generator
 from recveil.core.types import Shadow, Watched
@@ -209,7 +209,9 @@ def defense(stage: Stage) -> Iterator[tuple[dict, object]]:
 
     def play(shadow: str, target: str, policy: str, game: str) -> dict:
         known, seen = pair(stage, shadow, target, policy)
-        hidden = seen if game == "undefended" else defend_lists(seen, method, rng=generator(stage.seed, "defense", "target"))
+        hidden = (
+            seen if game == "undefended" else defend_lists(seen, method, rng=generator(stage.seed, "defense", "target"))
+        )
         if game == "adaptive":
             known = defend_lists(known, method, rng=generator(stage.seed, "defense", "shadow"))
         return {**played(stage, known, hidden, attacks), "others_lost": compare_nonmember_hits(seen, hidden).to_dict()}

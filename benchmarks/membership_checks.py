@@ -15,16 +15,16 @@ from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA
 from recveil.attacks.membership.reference_attacks import RMIA, LiRA
 from recveil.attacks.membership.shadowfree import ShadowFree
-from recveil.audits.membership.audit import Game, attack
-from recveil.audits.membership.platforms import Policy, factor_items, train
-from recveil.audits.membership.references import References
-from recveil.audits.membership.scenarios import Items, Model, World
+from recveil.audits.membership.audit import MembershipGame, run_membership_attacks
+from recveil.audits.membership.platforms import ServingPolicy, factor_items, train_platform
+from recveil.audits.membership.references import ReferenceModels
+from recveil.audits.membership.scenarios import ItemSource, ModelConfig, TrainedScenario
 from recveil.core.random import generator
 from recveil.core.types import Shadow
 from recveil.data.member_split import Side, three_way
 from recveil.data.sources.catalog import load_data
 from recveil.models.als import ALS
-from recveil.workflows.membership import Play
+from recveil.workflows.membership import MembershipConfig
 
 REFERENCES = {"null": 4, "power": 16}
 OVERFITTED = {"reg": 1e-4, "embedding_size": 128}
@@ -49,16 +49,16 @@ def null(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
         vectors = factor_items(parts.item_part, model(), rng=generator(seed, "null", "items"))
         sides = {"shadow": parts.shadow, "target": parts.target}
         both = {
-            name: train(
-                Side(side.data, np.ones_like(side.member)), model(), Policy(), rng=generator(seed, "null", name)
+            name: train_platform(
+                Side(side.data, np.ones_like(side.member)), model(), ServingPolicy(), rng=generator(seed, "null", name)
             )
             for name, side in sides.items()
         }
-        seen = {name: platform.served(vectors).watched for name, platform in both.items()}
+        seen = {name: platform.serve_lists(vectors).watched for name, platform in both.items()}
         rng = generator(seed, "null", "references")
-        known = References(REFERENCES["null"]).evidence(parts.target, both["target"], model, rng=rng)
+        known = ReferenceModels(REFERENCES["null"]).evidence(parts.target, both["target"], model, rng=rng)
         shadow = Shadow(seen["shadow"], parts.shadow.member)
-        game = Game((shadow,), seen["target"], parts.target.member, evidence=known)
+        game = MembershipGame((shadow,), seen["target"], parts.target.member, evidence=known)
         return played(game, attacks(given.device), seed)
 
     for seed in range(given.runs):
@@ -69,11 +69,13 @@ def power(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
     """ALS as it should be and overfitted, all users served by the same rule."""
 
     def run(seed: int, options: dict) -> dict:
-        model = Model("als", options)
-        world = World(given.data, model, model, Policy(), references=References(REFERENCES["power"]))
-        stage = world.stage(Items(), vectors=True, seed=seed, device=given.device)
+        model = ModelConfig("als", options)
+        world = TrainedScenario(
+            given.data, model, model, ServingPolicy(), references=ReferenceModels(REFERENCES["power"])
+        )
+        stage = world.build(ItemSource(), vectors=True, seed=seed, device=given.device)
         names = tuple(attacks(given.device))
-        found = played(stage.game, Play(names, device=given.device).made(), seed)
+        found = played(stage.game, MembershipConfig(names, device=given.device).made(), seed)
         return {**found, "utility": stage.facts["utility"], "options": options}
 
     for seed in given.seeds:
@@ -82,10 +84,10 @@ def power(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
             yield key, lambda s=seed, o=options: run(s, o)
 
 
-def played(game: Game, against: dict, seed: int) -> dict:
+def played(game: MembershipGame, against: dict, seed: int) -> dict:
     """What one game came to, in short."""
     start = time.perf_counter()
-    found = attack(game, against, seed=seed).to_dict()["attacks"]
+    found = run_membership_attacks(game, against, seed=seed).to_dict()["attacks"]
     kept = ("auc", "rule", "ahead_of_rules", "tpr_at_fpr")
     told = {name: {key: one[key] for key in kept} for name, one in found.items()}
     return {"n": len(game.target.lists), "attacks": told, "seconds": round(time.perf_counter() - start, 1)}

@@ -19,9 +19,9 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from recveil.attacks.membership.difference_vectors import difference_vectors
+from recveil.attacks.membership.difference_vectors import compute_difference_vectors
 from recveil.attacks.membership.dlmia import DLMIA
-from recveil.audits.membership.platforms import Served
+from recveil.audits.membership.platforms import ServedPlatform
 from recveil.core.random import generator
 from recveil.core.types import Watched
 from recveil.report.charts import draw
@@ -32,14 +32,16 @@ SHOWN = 100
 Panels = dict[str, dict[str, np.ndarray]]
 
 
-def panels(shadow: Served, target: Served, own: np.ndarray, seed: int, device: str) -> Panels:
+def panels(shadow: ServedPlatform, target: ServedPlatform, own: np.ndarray, seed: int, device: str) -> Panels:
     """The clouds of each panel; `own` are the target's own item states, NaN for items it does not know."""
     full = DLMIA(device=device)
     found = {}
     for when, attack in (("before", replace(full, reweight=False)), ("after", full)):
         fitted = attack.fit([shadow.shadow], reference=target.watched, rng=generator(seed, "features"))
         found[when] = {name: fitted.features(side.watched) for name, side in (("shadow", shadow), ("target", target))}
-    vectors = {name: difference_vectors(side.watched) for name, side in (("shadow", shadow), ("target", target))}
+    vectors = {
+        name: compute_difference_vectors(side.watched) for name, side in (("shadow", shadow), ("target", target))
+    }
     features = {
         f"{kind}-{when}": {name: getattr(one, kind) for name, one in sides.items()}
         for kind in ("invariant", "specific")
@@ -58,8 +60,11 @@ def estimates(seen: Watched, own: np.ndarray) -> Panels:
     seen = replace(seen, histories=[seen.histories[u] for u in users], lists=seen.lists[users])
     table = np.where(known[:, None], seen.item_vectors, np.nan)
     turned = table @ np.linalg.lstsq(table[known], own[known], rcond=None)[0]
-    clouds = {name: difference_vectors(replace(seen, item_vectors=t)) for name, t in (("own", own), ("turned", turned))}
-    outside = difference_vectors(replace(seen, item_vectors=table))
+    clouds = {
+        name: compute_difference_vectors(replace(seen, item_vectors=t))
+        for name, t in (("own", own), ("turned", turned))
+    }
+    outside = compute_difference_vectors(replace(seen, item_vectors=table))
     width = max(outside.shape[1], own.shape[1])
     padded = {"outsider": outside, "recommender": clouds["own"]}
     padded = {name: np.pad(x / x.std(), ((0, 0), (0, width - x.shape[1]))) for name, x in padded.items()}

@@ -11,19 +11,19 @@ import pytest
 
 from recveil.attacks.membership.rules import RULES
 from recveil.audits.gates import Checks
-from recveil.audits.membership.platforms import Policy
-from recveil.audits.membership.references import References
-from recveil.audits.membership.scenarios import Items, Model, World
+from recveil.audits.membership.platforms import ServingPolicy
+from recveil.audits.membership.references import ReferenceModels
+from recveil.audits.membership.scenarios import ItemSource, ModelConfig, TrainedScenario
 from recveil.core.errors import UsageError
 from recveil.defenses.lists.popularity import Popularity
-from recveil.workflows.membership import Outputs, Play, membership_audit
+from recveil.workflows.membership import MembershipConfig, MembershipOutputs, run_membership
 
-QUICK = Model("als", {"epochs": 1, "embedding_size": 4})
-DEMO = World("demo", QUICK, QUICK, Policy(k=20))
+QUICK = ModelConfig("als", {"epochs": 1, "embedding_size": 4})
+DEMO = TrainedScenario("demo", QUICK, QUICK, ServingPolicy(k=20))
 
 
 def test_attacks_are_made_by_name_with_their_options() -> None:
-    made = Play(["rules", "dlmia", "shadowfree"], {"dlmia.pretrain": 7}, device="cpu").made()
+    made = MembershipConfig(["rules", "dlmia", "shadowfree"], {"dlmia.pretrain": 7}, device="cpu").made()
     assert list(made) == ["dlmia", "shadowfree"]
     assert (made["dlmia"].pretrain, made["dlmia"].device) == (7, "cpu")
 
@@ -39,21 +39,21 @@ def test_attacks_are_made_by_name_with_their_options() -> None:
 )
 def test_a_slip_of_the_pen_is_named(attacks: list[str], options: dict[str, int], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        Play(attacks, options).made()
+        MembershipConfig(attacks, options).made()
 
 
 def test_what_cannot_be_written_is_found_before_the_work(tmp_path: Path) -> None:
-    for outputs in (Outputs(scores=tmp_path / "s.txt"), Outputs(report=tmp_path / "no" / "r.html")):
+    for outputs in (MembershipOutputs(scores=tmp_path / "s.txt"), MembershipOutputs(report=tmp_path / "no" / "r.html")):
         with pytest.raises(UsageError):
-            membership_audit(DEMO, Items(), Play(["rules"]), outputs=outputs)
+            run_membership(DEMO, ItemSource(), MembershipConfig(["rules"]), outputs=outputs)
     with pytest.raises(UsageError, match="No audited target is called 'dlmia'"):
-        membership_audit(DEMO, Items(), Play(["rules"]), checks=Checks.of(["dlmia.auc.low > 0.6"], None))
+        run_membership(DEMO, ItemSource(), MembershipConfig(["rules"]), checks=Checks.of(["dlmia.auc.low > 0.6"], None))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_document_names_nobody_and_the_scores_do(tmp_path: Path) -> None:
-    outputs = Outputs(out=tmp_path / "d.json", scores=tmp_path / "s.parquet")
-    document = membership_audit(DEMO, Items(), Play(["rules"], device="cpu"), outputs=outputs)
+    outputs = MembershipOutputs(out=tmp_path / "d.json", scores=tmp_path / "s.parquet")
+    document = run_membership(DEMO, ItemSource(), MembershipConfig(["rules"], device="cpu"), outputs=outputs)
     assert set(document["attacks"]) == set(document["roc"]) == set(RULES)
     assert document["verdict"]["best"] in RULES
     scores = pq.read_table(tmp_path / "s.parquet")
@@ -73,25 +73,27 @@ def _lists(value: object) -> list[list[object]]:
 
 
 def test_reference_models_are_trained_for_the_attacks_that_need_them() -> None:
-    scene = replace(DEMO, references=References(4))
-    document = membership_audit(scene, Items(), Play(["lira", "rmia"], {"lira.level": "pair"}, device="cpu"))
+    scene = replace(DEMO, references=ReferenceModels(4))
+    document = run_membership(
+        scene, ItemSource(), MembershipConfig(["lira", "rmia"], {"lira.level": "pair"}, device="cpu")
+    )
     assert set(document["attacks"]) == {*RULES, "lira", "rmia"}
     assert document["protocol"]["references"] == {"n": 4, "signal": "rank-percentile"}
     assert document["input"]["item_vectors"] == "none"
     assert document["attacks"]["lira"]["threshold"] == 0
     with pytest.raises(UsageError, match="need a target that is trained here"):
-        membership_audit(DEMO, Items(), Play(["lira"], device="cpu"))
+        run_membership(DEMO, ItemSource(), MembershipConfig(["lira"], device="cpu"))
 
 
 def test_what_reference_models_cannot_be_compared_with_is_said() -> None:
     with pytest.raises(UsageError, match="Serve by fold-in"):
-        replace(DEMO, references=References(4), policy=Policy("popular"))
+        replace(DEMO, references=ReferenceModels(4), policy=ServingPolicy("popular"))
     with pytest.raises(UsageError, match="it cannot help against them"):
-        replace(DEMO, references=References(4), defense=Popularity(50))
+        replace(DEMO, references=ReferenceModels(4), defense=Popularity(50))
 
 
 def test_inductive_attacks_are_judged_on_the_other_half(tmp_path: Path) -> None:
-    whole = membership_audit(DEMO, Items(), Play(["rules"], device="cpu"))
-    half = membership_audit(DEMO, Items(), Play(["rules"], inductive=True, device="cpu"))
+    whole = run_membership(DEMO, ItemSource(), MembershipConfig(["rules"], device="cpu"))
+    half = run_membership(DEMO, ItemSource(), MembershipConfig(["rules"], inductive=True, device="cpu"))
     assert half["n"] == whole["n"] - whole["n"] // 2
     assert half["protocol"]["kind"] == "inductive"

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from recveil.audits.baseline import compare, exit_code, read_baseline
-from recveil.audits.membership.audit import FPRS
+from recveil.audits.membership.audit import FALSE_POSITIVE_RATES
 from recveil.core.errors import UsageError, unknown_name
 from recveil.report.junit import write_junit
 from recveil.report.sarif import write_sarif
@@ -23,7 +23,7 @@ from recveil.report.sarif import write_sarif
 __all__ = ["Checks", "Gate", "parse_gate"]
 
 OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
-RATES = tuple(f"tpr_at_fpr.{fpr:g}" for fpr in FPRS)
+RATES = tuple(f"tpr_at_fpr.{fpr:g}" for fpr in FALSE_POSITIVE_RATES)
 METRICS = ("advantage", "balanced_accuracy", "accuracy", "macro_f1", "auc", "r2", "correlation", *RATES)
 BOUNDS = ("value", "low", "high")
 GRAMMAR = re.compile(r"\s*([^.\s]+)\.(\w+(?:\.\d\.\d+)?)\.(\w+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*")

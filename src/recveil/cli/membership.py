@@ -45,7 +45,7 @@ from recveil.cli.output import emit, guarded, progress_bars, say
 from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from recveil.audits.membership.scenarios import Model, Seen, World
+    from recveil.audits.membership.scenarios import ModelConfig, ObservedScenario, TrainedScenario
 
 __all__ = ["EXAMPLES", "membership"]
 
@@ -103,47 +103,49 @@ def membership(
     Simple rules run beside every attack; what no attack does better is called explained by the serving rule.
     """
     from recveil.audits.gates import Checks
-    from recveil.audits.membership.references import References
-    from recveil.audits.membership.scenarios import Items
-    from recveil.workflows.membership import Outputs, Play, membership_audit
+    from recveil.audits.membership.references import ReferenceModels
+    from recveil.audits.membership.scenarios import ItemSource
+    from recveil.workflows.membership import MembershipConfig, MembershipOutputs, run_membership
 
-    checks, outputs = Checks.of(fail_if or [], None), Outputs(report, out, scores_out)
+    checks, outputs = Checks.of(fail_if or [], None), MembershipOutputs(report, out, scores_out)
     files = [target_histories, target_lists, shadow_histories, shadow_lists, shadow_members, target_members]
-    play = Play(names(attacks), options_of(attack_option), inductive, margin, seed, device)
+    play = MembershipConfig(names(attacks), options_of(attack_option), inductive, margin, seed, device)
     if data is None:
-        scene: World | Seen = _seen(files, k, defense)
+        scene: TrainedScenario | ObservedScenario = _seen(files, k, defense)
     else:
         models = _models((model, option), (shadow_model, shadow_option))
         scene = _world(data, models, (serving, seen, k), user_minimum, (defense, pool), files)
-        scene = replace(scene, references=References(references, signal) if play.referenced else None)
+        scene = replace(scene, references=ReferenceModels(references, signal) if play.referenced else None)
     with progress_bars(quiet=quiet):
-        document = membership_audit(scene, Items(item_vectors, item_texts), play, outputs=outputs, checks=checks)
+        document = run_membership(scene, ItemSource(item_vectors, item_texts), play, outputs=outputs, checks=checks)
     emit(document, as_json=as_json)
     _print(document, quiet=quiet or as_json)
     checks.judge(document)
 
 
-def _models(target: tuple[str, list[str] | None], shadow: tuple[str | None, list[str] | None]) -> tuple[Model, Model]:
+def _models(
+    target: tuple[str, list[str] | None], shadow: tuple[str | None, list[str] | None]
+) -> tuple[ModelConfig, ModelConfig]:
     """Target and shadow; a shadow without a name is the target's model with its options."""
-    from recveil.audits.membership.scenarios import Model
+    from recveil.audits.membership.scenarios import ModelConfig
 
     of_target, of_shadow = options_of(target[1]), options_of(shadow[1])
     if shadow[0] is None:
-        return Model(target[0], of_target), Model(target[0], {**of_target, **of_shadow})
-    return Model(target[0], of_target), Model(shadow[0], of_shadow)
+        return ModelConfig(target[0], of_target), ModelConfig(target[0], {**of_target, **of_shadow})
+    return ModelConfig(target[0], of_target), ModelConfig(shadow[0], of_shadow)
 
 
 def _world(
     data: str,
-    models: tuple[Model, Model],
+    models: tuple[ModelConfig, ModelConfig],
     served: tuple[str, str, int | None],
     user_minimum: int | None,
     defended: tuple[str | None, int],
     files: list[Path | None],
-) -> World:
+) -> TrainedScenario:
     from recveil.audits.catalog import lookup
-    from recveil.audits.membership.platforms import Policy
-    from recveil.audits.membership.scenarios import K, World
+    from recveil.audits.membership.platforms import ServingPolicy
+    from recveil.audits.membership.scenarios import DEFAULT_LIST_LENGTH, TrainedScenario
     from recveil.defenses.lists.popularity import Popularity
 
     if any(files):
@@ -151,11 +153,11 @@ def _world(
     method, pool = defended
     defense = None if method is None else lookup("list defense", method, {"popularity": Popularity})(pool)
     serving, seen, k = served
-    return World(data, *models, Policy(serving, seen, k or K), user_minimum, defense)
+    return TrainedScenario(data, *models, ServingPolicy(serving, seen, k or DEFAULT_LIST_LENGTH), user_minimum, defense)
 
 
-def _seen(files: list[Path | None], k: int | None, defense: str | None) -> Seen:
-    from recveil.audits.membership.scenarios import Seen
+def _seen(files: list[Path | None], k: int | None, defense: str | None) -> ObservedScenario:
+    from recveil.audits.membership.scenarios import ObservedScenario
 
     if defense is not None:
         raise UsageError("--defense needs a model trained here, for it changes what is served. Add --data.")
@@ -165,7 +167,7 @@ def _seen(files: list[Path | None], k: int | None, defense: str | None) -> Seen:
     missing = [f"--{name.replace('_', '-')}" for name in wanted if name not in given]
     if missing:
         raise UsageError(f"Give --data, or all files that an attack on files needs; missing: {', '.join(missing)}.")
-    return Seen(**given, target_members=truth, k=k)
+    return ObservedScenario(**given, target_members=truth, k=k)
 
 
 def _print(document: Mapping[str, Any], *, quiet: bool) -> None:

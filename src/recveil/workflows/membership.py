@@ -17,9 +17,9 @@ from recveil.attacks.membership.reference_attacks import ReferenceAttack
 from recveil.attacks.membership.rules import RULES
 from recveil.audits.catalog import MEMBERSHIP_ATTACKS, REFERENCED, lookup, make
 from recveil.audits.gates import Checks
-from recveil.audits.membership.audit import Game, MembershipAudit, attack
-from recveil.audits.membership.conclusion import MARGIN, concluded, curves
-from recveil.audits.membership.scenarios import Items, Seen, Stage, World
+from recveil.audits.membership.audit import MembershipAudit, MembershipGame, run_membership_attacks
+from recveil.audits.membership.conclusion import DEFAULT_MARGIN, compute_roc_curves, judge_membership
+from recveil.audits.membership.scenarios import ItemSource, ObservedScenario, PreparedScenario, TrainedScenario
 from recveil.core.errors import UsageError
 from recveil.core.files import check_parent, writing
 from recveil.core.protocols import MembershipAttack
@@ -27,20 +27,20 @@ from recveil.core.timing import Clock
 from recveil.workflows.audit import check_outputs, write_results
 from recveil.workflows.documents import header
 
-__all__ = ["Outputs", "Play", "membership_audit"]
+__all__ = ["MembershipOutputs", "MembershipConfig", "run_membership"]
 
 TABLES = (".parquet", ".pq", ".csv")
 ATTACKS: Mapping[str, Callable[..., MembershipAttack | ReferenceAttack]] = {**MEMBERSHIP_ATTACKS, **REFERENCED}
 
 
 @dataclass(frozen=True)
-class Play:
+class MembershipConfig:
     """Who attacks, and how. `options` are written attack.name, as in dlmia.encoder."""
 
     attacks: Sequence[str] = tuple(MEMBERSHIP_ATTACKS)
     options: Mapping[str, Any] = field(default_factory=dict)
     inductive: bool = False
-    margin: float = MARGIN
+    margin: float = DEFAULT_MARGIN
     seed: int = 0
     device: str | None = None
 
@@ -67,17 +67,21 @@ class Play:
         placed = {"device": self.device} if "device" in {f.name for f in fields(constructor)} else {}  # type: ignore[arg-type]
         return make("membership attack", name, ATTACKS, **{**placed, **options})
 
-    def run(self, game: Game) -> MembershipAudit:
+    def run(self, game: MembershipGame) -> MembershipAudit:
         """Play one game."""
-        return attack(game, self.made(), seed=self.seed, inductive=self.inductive)
+        return run_membership_attacks(game, self.made(), seed=self.seed, inductive=self.inductive)
 
     def told(self, audit: MembershipAudit) -> dict[str, Any]:
         """What one game came to, for the document."""
-        return {**audit.to_dict(), "verdict": concluded(audit, margin=self.margin), "roc": curves(audit)}
+        return {
+            **audit.to_dict(),
+            "verdict": judge_membership(audit, margin=self.margin),
+            "roc": compute_roc_curves(audit),
+        }
 
 
 @dataclass(frozen=True)
-class Outputs:
+class MembershipOutputs:
     """Where to write what was found; nothing is written where no path is given."""
 
     report: Path | None = None
@@ -91,15 +95,20 @@ class Outputs:
             raise UsageError(f"Cannot tell how to write {self.scores}. Use .parquet or .csv.")
 
 
-def membership_audit(
-    scene: World | Seen, items: Items, play: Play, *, outputs: Outputs | None = None, checks: Checks | None = None
+def run_membership(
+    scene: TrainedScenario | ObservedScenario,
+    items: ItemSource,
+    play: MembershipConfig,
+    *,
+    outputs: MembershipOutputs | None = None,
+    checks: Checks | None = None,
 ) -> dict[str, Any]:
     """Attack the target, and where it is defended also the undefended one and with the attacker who does not know."""
-    outputs, checks = outputs or Outputs(), checks or Checks()
+    outputs, checks = outputs or MembershipOutputs(), checks or Checks()
     outputs.check()
     attacks = play.made()
     checks.check_names([*attacks, *RULES])
-    if isinstance(scene, Seen) and scene.target_members is None and checks.gates:
+    if isinstance(scene, ObservedScenario) and scene.target_members is None and checks.gates:
         raise UsageError("--fail-if needs numbers, and there are none without --target-members. Give both or neither.")
     if play.referenced and getattr(scene, "references", None) is None:
         raise UsageError(
@@ -108,11 +117,11 @@ def membership_audit(
     by_lists = [name for name in attacks if name not in REFERENCED]
     clock = Clock()
     with clock.step("make the game"):
-        stage = scene.stage(items, vectors=bool(by_lists), seed=play.seed, device=play.device)
+        stage = scene.build(items, vectors=bool(by_lists), seed=play.seed, device=play.device)
     with clock.step("attack"):
         audit = play.run(stage.game)
     document = {**header("membership", sys.argv), **_document(stage, play, audit)}
-    if play.referenced and isinstance(scene, World) and scene.references is not None:
+    if play.referenced and isinstance(scene, TrainedScenario) and scene.references is not None:
         document["protocol"]["references"] = asdict(scene.references)
     with clock.step("attack in other ways"):
         for name, other in (("before", stage.before), ("static", stage.static)):
@@ -125,7 +134,7 @@ def membership_audit(
     return document
 
 
-def _document(stage: Stage, play: Play, audit: MembershipAudit) -> dict[str, Any]:
+def _document(stage: PreparedScenario, play: MembershipConfig, audit: MembershipAudit) -> dict[str, Any]:
     told = play.told(audit)
     protocol = {
         "attacks": list(play.made()),

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from recveil.attacks.membership import cuda_graph as replay
-from recveil.attacks.membership.cuda_graph import FIRST, Replayed
+from recveil.attacks.membership.cuda_graph import WARMUP_STEPS, GraphedStep
 
-STEPS = FIRST + 5
+STEPS = WARMUP_STEPS + 5
 
 
 def learned(device: str, *, recorded: bool) -> torch.Tensor:
@@ -22,7 +22,7 @@ def learned(device: str, *, recorded: bool) -> torch.Tensor:
         (x @ slope - y).square().mean().backward()
         adam.step()
 
-    do = Replayed(step, [adam]) if recorded else step
+    do = GraphedStep(step, [adam]) if recorded else step
     for _ in range(STEPS):
         x = torch.randn(20, 3, generator=chance, device=device)
         do(x, x @ torch.tensor([1.0, 2.0, 3.0], device=device))
@@ -46,7 +46,7 @@ def test_what_cannot_be_recorded_is_done_plainly() -> None:
         if float(x.sum()) > 0:  # asks the device and waits for it: no recording can hold that
             total.add_(1)
 
-    stream, again = torch.cuda.current_stream(), Replayed(step, [])
+    stream, again = torch.cuda.current_stream(), GraphedStep(step, [])
     for _ in range(STEPS):
         again(torch.ones(4, device="cuda"))
     assert again._graph is None
@@ -98,14 +98,14 @@ def test_it_is_recorded_once_after_the_first_steps_or_never(broken: bool, monkey
         if recording and broken:
             raise RuntimeError("operation not permitted when stream is capturing")
 
-    again = Replayed(step, [adam])
+    again = GraphedStep(step, [adam])
     for at in range(STEPS):
         again(torch.full((2,), float(at)).as_subclass(OnCuda))
     assert [recording for recording, _ in seen].count(True) == 1
-    assert seen[FIRST][0]
+    assert seen[WARMUP_STEPS][0]
     assert cuda.restored
-    assert cuda.replays == (0 if broken else STEPS - FIRST)
+    assert cuda.replays == (0 if broken else STEPS - WARMUP_STEPS)
     plain = [value for recording, value in seen if not recording]
-    assert plain == [float(at) for at in range(STEPS if broken else FIRST)]
+    assert plain == [float(at) for at in range(STEPS if broken else WARMUP_STEPS)]
     if not broken:
         assert again._inputs[0].tolist() == [STEPS - 1.0] * 2  # what is replayed reads what was given last

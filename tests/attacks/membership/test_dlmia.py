@@ -114,7 +114,7 @@ def test_the_filled_in_labels_of_the_target_are_never_looked_at() -> None:
     member = torch.arange(40) % 2 == 0
     outcomes = []
     for filled in (0, 1):
-        training = dlmia._Training(DLMIA(**QUICK), x, member, torch.Generator().manual_seed(1))
+        training = dlmia.DLMIATraining(DLMIA(**QUICK), x, member, torch.Generator().manual_seed(1))
         training.y[40:] = filled
         training.epoch()
         training.alternate(4, 2)
@@ -159,11 +159,11 @@ def test_features_are_there_to_be_drawn(one: tuple[DLMIA, Shadow]) -> None:
 @pytest.mark.parametrize("encoder", dlmia.ENCODERS)
 def test_on_cuda_recorded_steps_are_the_steps(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, recorded = [], []
-    for first in (replay.FIRST, 10**9):
+    for first in (replay.WARMUP_STEPS, 10**9):
         monkeypatch.setattr(replay, "FIRST", first)
         attack, target = fitted(encoder=encoder, device="cuda", batch_size=200)
         scores.append(attack.score(target.watched))
-        training = dlmia._Training(
+        training = dlmia.DLMIATraining(
             DLMIA(**{**QUICK, "encoder": encoder, "batch_size": 50}),
             torch.randn(400, 5, device="cuda"),
             torch.arange(200, device="cuda") % 2 == 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recveil.attacks.membership.item_texts import SIZE, hashed, item_vectors
+from recveil.attacks.membership.item_texts import VECTOR_SIZE, encode_item_texts, hash_texts
 from recveil.core.errors import DataError
 
 
@@ -14,28 +14,28 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def test_shared_words_make_texts_alike() -> None:
-    a, b, c = hashed(["Star Wars A New Hope", "Star Wars Return of the Jedi", "Pride and Prejudice"])
-    assert a.shape == (SIZE,)
+    a, b, c = hash_texts(["Star Wars A New Hope", "Star Wars Return of the Jedi", "Pride and Prejudice"])
+    assert a.shape == (VECTOR_SIZE,)
     assert cosine(a, b) > cosine(a, c) + 0.1
 
 
 def test_a_text_has_one_vector_whatever_stands_beside_it() -> None:
-    np.testing.assert_array_equal(hashed(["The Matrix"])[0], hashed(["Heat", "The Matrix", "Alien"])[1])
+    np.testing.assert_array_equal(hash_texts(["The Matrix"])[0], hash_texts(["Heat", "The Matrix", "Alien"])[1])
 
 
 def test_items_without_text_have_no_vector() -> None:
-    vectors = item_vectors(["Heat", None, " ", "Alien"])
+    vectors = encode_item_texts(["Heat", None, " ", "Alien"])
     assert np.isnan(vectors).all(1).tolist() == [False, True, True, False]
-    np.testing.assert_array_equal(vectors[3], hashed(["Alien"])[0])
+    np.testing.assert_array_equal(vectors[3], hash_texts(["Alien"])[0])
 
 
 def test_any_encoder_serves() -> None:
-    vectors = item_vectors(["a", None, "bcd"], lambda texts: np.array([[len(t)] for t in texts]))
+    vectors = encode_item_texts(["a", None, "bcd"], lambda texts: np.array([[len(t)] for t in texts]))
     np.testing.assert_array_equal(vectors[[0, 2]], [[1], [3]])
 
 
 def test_what_cannot_be_encoded_is_said() -> None:
     with pytest.raises(DataError, match="None of the 2 items has a text"):
-        item_vectors([None, ""])
+        encode_item_texts([None, ""])
     with pytest.raises(DataError, match=r"shape \(1, 2\) for 2 texts"):
-        item_vectors(["a", "b"], lambda texts: np.zeros((1, 2)))
+        encode_item_texts(["a", "b"], lambda texts: np.zeros((1, 2)))

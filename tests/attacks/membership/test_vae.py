@@ -8,7 +8,14 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from recveil.attacks.membership.vae import DualVAE, Encoded, GaussianVAE, critic_loss, gaussian_kl, perceptron
+from recveil.attacks.membership.vae import (
+    DualVAE,
+    Encoded,
+    GaussianVAE,
+    build_perceptron,
+    compute_critic_loss,
+    compute_gaussian_kl,
+)
 from recveil.attacks.membership.vmf import kl_to_uniform
 
 D = 8
@@ -49,7 +56,7 @@ def trained(vae: DualVAE | GaussianVAE, steps: int = 150) -> DualVAE | GaussianV
 def test_the_gaussian_divergence_is_torchs() -> None:
     mean, log_variance = torch.randn(2, 20, 6, generator=generator())
     expected = kl_divergence(Normal(mean, (log_variance / 2).exp()), Normal(0, 1)).sum(1)
-    torch.testing.assert_close(gaussian_kl(mean, log_variance), expected)
+    torch.testing.assert_close(compute_gaussian_kl(mean, log_variance), expected)
 
 
 def test_the_loss_is_the_squared_error_plus_both_divergences() -> None:
@@ -58,8 +65,8 @@ def test_the_loss_is_the_squared_error_plus_both_divergences() -> None:
     torch.testing.assert_close(full.features, bare.features)
     vae = dual()
     torch.testing.assert_close(bare.loss, 0.5 * (vae.decoder(bare.features) - x).square().sum(1))
-    mean, log_variance, _, k = vae._posterior(x)
-    torch.testing.assert_close(full.loss - bare.loss, gaussian_kl(mean, log_variance) + kl_to_uniform(k, 4))
+    mean, log_variance, _, k = vae._compute_posterior(x)
+    torch.testing.assert_close(full.loss - bare.loss, compute_gaussian_kl(mean, log_variance) + kl_to_uniform(k, 4))
 
 
 def test_specific_features_lie_on_the_sphere_and_their_means_inside() -> None:
@@ -91,7 +98,9 @@ def test_training_rebuilds_what_a_mean_could_not(vae: DualVAE | GaussianVAE) -> 
 
 
 def test_beta_takes_information_out_of_the_features() -> None:
-    strong, weak = (gaussian_kl(*trained(gaussian(beta))._posterior(rows())).mean() for beta in (20.0, 1.0))
+    strong, weak = (
+        compute_gaussian_kl(*trained(gaussian(beta))._compute_posterior(rows())).mean() for beta in (20.0, 1.0)
+    )
     assert strong < 0.7 * weak
 
 
@@ -100,11 +109,11 @@ def test_a_critic_learns_the_total_correlation_and_finds_none_where_there_is_non
     for r in (0.0, 0.8):
         draws = torch.randn(2000, 2, generator=generator(1))
         z = torch.stack([draws[:, 0], r * draws[:, 0] + math.sqrt(1 - r**2) * draws[:, 1]], 1)
-        critic, chance = perceptron((2, 32, 32, 1), generator()), generator(2)
+        critic, chance = build_perceptron((2, 32, 32, 1), generator()), generator(2)
         adam = torch.optim.Adam(critic.parameters(), lr=1e-2)
         for _ in range(150):
             adam.zero_grad()
-            critic_loss(critic, z, torch.rand(z.shape, generator=chance)).backward()
+            compute_critic_loss(critic, z, torch.rand(z.shape, generator=chance)).backward()
             adam.step()
         assert float(critic(z).detach().mean()) == pytest.approx(-0.5 * math.log(1 - r**2), abs=0.1)
 
@@ -116,7 +125,7 @@ def test_the_critics_judgement_counts_for_factor_vae_only() -> None:
     vae = gaussian(gamma=10.0)
     assert vae.critic is not None
     encoded = drawn(vae, x, generator(1))
-    plain = 0.5 * (vae.decoder(encoded.features) - x).square().sum(1) + gaussian_kl(*vae._posterior(x))
+    plain = 0.5 * (vae.decoder(encoded.features) - x).square().sum(1) + compute_gaussian_kl(*vae._compute_posterior(x))
     torch.testing.assert_close(encoded.loss - plain, 10 * vae.critic(encoded.features)[:, 0], atol=1e-4, rtol=1e-4)
 
 

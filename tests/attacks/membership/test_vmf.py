@@ -10,8 +10,14 @@ import torch
 from scipy import integrate, special, stats
 
 from recveil.attacks.membership import vmf
-from recveil.attacks.membership.vmf import PROPOSALS, kl_to_uniform, log_normalizer, mean_length, noise
-from recveil.attacks.membership.vmf import sample as sample_from
+from recveil.attacks.membership.vmf import (
+    PROPOSALS_PER_DRAW,
+    compute_mean_length,
+    draw_noise,
+    kl_to_uniform,
+    log_normalizer,
+)
+from recveil.attacks.membership.vmf import draw_samples as sample_from
 from recveil.core.errors import UsageError
 
 DIMENSIONS = (2, 3, 4, 16, 50, 66, 128, 512)
@@ -28,7 +34,7 @@ def directions(n: int, m: int, seed: int = 0) -> torch.Tensor:
 
 
 def sample(mu: torch.Tensor, k: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
-    return sample_from(mu, k, noise(*mu.shape, chance))
+    return sample_from(mu, k, draw_noise(*mu.shape, chance))
 
 
 def bessel_is_there(m: int, k: np.ndarray) -> np.ndarray:
@@ -41,7 +47,7 @@ def test_the_length_of_the_mean_is_the_ratio_of_bessel_functions(m: int) -> None
     k = K.numpy()
     there = bessel_is_there(m, k)
     expected = special.ive(m / 2, k[there]) / special.ive(m / 2 - 1, k[there])
-    np.testing.assert_allclose(mean_length(K, m).numpy()[there], expected, rtol=1e-9)
+    np.testing.assert_allclose(compute_mean_length(K, m).numpy()[there], expected, rtol=1e-9)
     assert there.sum() > 10
 
 
@@ -65,7 +71,7 @@ def test_it_holds_where_scipys_functions_underflow(m: int) -> None:
     power = np.array([[x**2 / 4] for x in k.tolist()]) ** terms
     series = (power * np.exp(scale)).sum(1)
     slope = (power * np.exp(scale) * (m / 2) / (m / 2 + terms)).sum(1) * k.numpy() / m
-    np.testing.assert_allclose(mean_length(k, m).numpy(), slope / series, rtol=1e-9, atol=1e-30)
+    np.testing.assert_allclose(compute_mean_length(k, m).numpy(), slope / series, rtol=1e-9, atol=1e-30)
     np.testing.assert_allclose(
         log_normalizer(k, m).numpy() - float(log_normalizer(k[:1], m)), -np.log(series), atol=1e-9
     )
@@ -91,13 +97,13 @@ def test_the_divergence_is_the_integral(m: int, k: float) -> None:
 def test_the_divergence_is_the_papers_formula_and_never_falls(m: int) -> None:
     kl = kl_to_uniform(K, m)
     area = math.log(2) + m / 2 * math.log(math.pi) - math.lgamma(m / 2)
-    torch.testing.assert_close(kl, K * mean_length(K, m) + log_normalizer(K, m) + area, atol=1e-7, rtol=1e-9)
+    torch.testing.assert_close(kl, K * compute_mean_length(K, m) + log_normalizer(K, m) + area, atol=1e-7, rtol=1e-9)
     assert (kl.diff() > -1e-9).all()
     assert float(kl[0]) == pytest.approx(0, abs=1e-6)
     assert (kl[-1] > 1).all()
 
 
-@pytest.mark.parametrize("function", [kl_to_uniform, mean_length, log_normalizer])
+@pytest.mark.parametrize("function", [kl_to_uniform, compute_mean_length, log_normalizer])
 @pytest.mark.parametrize("m", [2, 3, 50, 512])
 def test_gradients_are_those_of_finite_differences(function: object, m: int) -> None:
     k = torch.tensor([0.05, 0.7, 3.0, 20.0, 150.0], dtype=torch.float64, requires_grad=True)
@@ -129,7 +135,7 @@ def test_draws_are_unit_vectors_with_the_right_moments(m: int, k: float) -> None
     mu = directions(1, m).expand(n, m)
     z = sample(mu, torch.full((n,), k, dtype=torch.float64), generator(1))
     torch.testing.assert_close(z.norm(dim=1), torch.ones(n, dtype=torch.float64))
-    length = float(mean_length(torch.tensor([k], dtype=torch.float64), m))
+    length = float(compute_mean_length(torch.tensor([k], dtype=torch.float64), m))
     variance = 1 - length**2 - (m - 1) * length / k
     along = (z * mu).sum(1)
     assert abs(float(along.mean()) - length) < 4.5 * math.sqrt(variance / n)
@@ -155,11 +161,11 @@ def test_two_in_three_proposals_are_good_so_that_sixteen_are_enough(m: int) -> N
     for k in (1e-3, 1.0, 10.0, 100.0, 1e4):
         wide = torch.full((n,), k, dtype=torch.float64)
         root = (4 * wide.square() + (m - 1) ** 2).sqrt()
-        proposals, bars, _ = noise(n, m, generator(3))
-        taken = vmf._accepted(wide, (m - 1) / (2 * wide + root), root, m, proposals, bars)
+        proposals, bars, _ = draw_noise(n, m, generator(3))
+        taken = vmf._accept_proposals(wide, (m - 1) / (2 * wide + root), root, m, proposals, bars)
         seen.append(float((taken == proposals[:, 0]).double().mean()))
     assert min(seen) > 0.64  # two thirds less three standard errors
-    assert (1 - min(seen)) ** PROPOSALS < 1e-7
+    assert (1 - min(seen)) ** PROPOSALS_PER_DRAW < 1e-7
 
 
 def test_the_density_is_scipys() -> None:
@@ -185,7 +191,7 @@ def test_a_larger_concentration_draws_the_gradient_towards_the_mean() -> None:
     k = torch.full((n,), 10.0, dtype=torch.float64, requires_grad=True)
     mu = directions(1, m).expand(n, m)
     (slope,) = torch.autograd.grad((sample(mu, k, generator(5)) * mu).sum(), k)
-    length = float(mean_length(k[:1].detach(), m))
+    length = float(compute_mean_length(k[:1].detach(), m))
     exact = 1 - length**2 - (m - 1) * length / 10
     assert float(slope.mean()) == pytest.approx(exact, rel=0.25)  # without the correction for acceptance
     assert (slope > 0).all()

@@ -14,10 +14,10 @@ from recveil.attacks.membership.dlmia import DLMIA
 from recveil.attacks.membership.reference_attacks import RMIA, LiRA
 from recveil.attacks.membership.rules import RULES
 from recveil.attacks.membership.shadowfree import ShadowFree
-from recveil.audits.membership.audit import EXPLAINED, Game, MembershipAudit, attack, game_of
-from recveil.audits.membership.platforms import Policy, factor_items, serve, train
-from recveil.audits.membership.references import References
-from recveil.audits.membership.scenarios import Items, Model, World
+from recveil.audits.membership.audit import EXPLAINED, MembershipAudit, MembershipGame, game_of, run_membership_attacks
+from recveil.audits.membership.platforms import ServingPolicy, factor_items, train_and_serve, train_platform
+from recveil.audits.membership.references import ReferenceModels
+from recveil.audits.membership.scenarios import ItemSource, ModelConfig, TrainedScenario
 from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import MembershipAttack
 from recveil.core.types import Shadow, Watched
@@ -50,7 +50,7 @@ def quick() -> dict[str, MembershipAttack]:
 
 def play(knows: float, seed: int, n: int = 160) -> MembershipAudit:
     shadow, target = seen_world(n, knows, 2 * seed), seen_world(n, knows, 2 * seed + 1)
-    return attack(Game((shadow,), target.watched, target.member), quick(), seed=seed)
+    return run_membership_attacks(MembershipGame((shadow,), target.watched, target.member), quick(), seed=seed)
 
 
 def test_no_false_alarm() -> None:
@@ -74,14 +74,14 @@ def without_difference(seed: int) -> MembershipAudit:
     parts = three_way(world.dataset, user_minimum=10, rng=rng)
     vectors = factor_items(parts.item_part, model(), rng=rng)
     shadow, target = (
-        train(Side(side.data, np.ones_like(side.member)), model(), Policy(k=20), rng=rng)
+        train_platform(Side(side.data, np.ones_like(side.member)), model(), ServingPolicy(k=20), rng=rng)
         for side in (parts.shadow, parts.target)
     )
-    known = References(4).evidence(parts.target, target, model, rng=rng)
-    seen = Shadow(shadow.served(vectors).watched, parts.shadow.member)
-    game = Game((seen,), target.served(vectors).watched, parts.target.member, evidence=known)
+    known = ReferenceModels(4).evidence(parts.target, target, model, rng=rng)
+    seen = Shadow(shadow.serve_lists(vectors).watched, parts.shadow.member)
+    game = MembershipGame((seen,), target.serve_lists(vectors).watched, parts.target.member, evidence=known)
     everything = {**quick(), "dlmia": DLMIA(pretrain=60, alternate=40, device="cpu"), "lira": LiRA(), "rmia": RMIA()}
-    return attack(game, everything, seed=seed)
+    return run_membership_attacks(game, everything, seed=seed)
 
 
 @pytest.mark.slow
@@ -99,11 +99,13 @@ def test_no_false_alarm_of_any_attack_on_trained_recommenders() -> None:
 @pytest.mark.slow
 def test_an_overfitted_recommender_is_found(shared_data: Path) -> None:
     """ALS with 128 factors and hardly any regularization on 157 users of ML-100K; others are folded in exactly."""
-    overfitted = Model("als", {"reg": 1e-4, "embedding_size": 128})
-    scene = World(str(shared_data / "ml-100k"), overfitted, overfitted, Policy(), references=References(8))
-    stage = scene.stage(Items(), vectors=True, seed=0, device="cpu")
+    overfitted = ModelConfig("als", {"reg": 1e-4, "embedding_size": 128})
+    scene = TrainedScenario(
+        str(shared_data / "ml-100k"), overfitted, overfitted, ServingPolicy(), references=ReferenceModels(8)
+    )
+    stage = scene.build(ItemSource(), vectors=True, seed=0, device="cpu")
     attacks = {"biased": Biased(device="cpu"), "dlmia": DLMIA(device="cpu"), "lira": LiRA(), "rmia": RMIA()}
-    found = attack(stage.game, attacks, seed=0).attacks
+    found = run_membership_attacks(stage.game, attacks, seed=0).attacks
     for name in attacks:
         assert found[name].auc.low > 0.8
     for name in ("lira", "rmia"):  # what lists show, the popularity of a list shows nearly as well
@@ -125,7 +127,9 @@ def test_where_nothing_is_few_tables_raise_an_alarm_though_single_intervals_woul
         count = 0
         for seed in range(120):
             shadow, target = seen_world(80, 0.0, 2 * seed), seen_world(80, 0.0, 2 * seed + 1)
-            found = attack(Game((shadow,), target.watched, target.member), {}, seed=seed, jointly=jointly).attacks
+            found = run_membership_attacks(
+                MembershipGame((shadow,), target.watched, target.member), {}, seed=seed, jointly=jointly
+            ).attacks
             count += any(not one.auc.low <= 0.5 <= one.auc.high for one in found.values())
         return count
 
@@ -136,10 +140,10 @@ def test_where_nothing_is_few_tables_raise_an_alarm_though_single_intervals_woul
 
 def test_who_is_a_member_of_the_target_changes_no_score() -> None:
     shadow, target = seen_world(200, 1.0, 0), seen_world(200, 1.0, 1)
-    game = Game((shadow,), target.watched, target.member)
+    game = MembershipGame((shadow,), target.watched, target.member)
     permuted = replace(game, truth=np.random.default_rng(0).permutation(target.member))
     unknown = replace(game, truth=None)
-    runs = [attack(g, quick(), seed=3) for g in (game, permuted, unknown)]
+    runs = [run_membership_attacks(g, quick(), seed=3) for g in (game, permuted, unknown)]
     for one, other in pairwise(runs):
         assert one.scores.keys() == other.scores.keys()
         for name, score in one.scores.items():
@@ -160,12 +164,12 @@ def audits() -> dict[tuple[str, str], MembershipAudit]:
     vectors = factor_items(parts.item_part, ALS(embedding_size=16, device="cpu"), rng=rng)
     found = {}
     for convention in (("popular", "paper"), ("popular", "excluded"), ("fold-in", "excluded")):
-        policy = Policy(*convention, k=20)
+        policy = ServingPolicy(*convention, k=20)
         shadow, target = (
-            serve(side, ALS(embedding_size=16, epochs=4, device="cpu"), policy, vectors, rng=rng)
+            train_and_serve(side, ALS(embedding_size=16, epochs=4, device="cpu"), policy, vectors, rng=rng)
             for side in (parts.shadow, parts.target)
         )
-        found[convention] = attack(game_of(shadow, target), quick(), seed=0)
+        found[convention] = run_membership_attacks(game_of(shadow, target), quick(), seed=0)
     return found
 
 
@@ -206,11 +210,11 @@ def test_the_document_holds_estimates_and_no_user() -> None:
 
 def test_an_attack_that_learned_the_wrong_way_round_is_called_inverted() -> None:
     shadow, target = seen_world(400, 1.0, 0), seen_world(400, 1.0, 1)
-    game = Game((replace(shadow, member=~shadow.member),), target.watched, target.member)
-    found = attack(game, quick(), seed=0)
+    game = MembershipGame((replace(shadow, member=~shadow.member),), target.watched, target.member)
+    found = run_membership_attacks(game, quick(), seed=0)
     assert found.attacks["biased"].inverted
     assert found.to_dict()["attacks"]["biased"]["inverted"]
-    right = attack(replace(game, shadows=(shadow,)), quick(), seed=0)
+    right = run_membership_attacks(replace(game, shadows=(shadow,)), quick(), seed=0)
     assert not right.attacks["biased"].inverted
 
 
@@ -230,13 +234,13 @@ def test_inductive_attacks_are_asked_about_users_they_have_not_looked_at() -> No
             looked.append(reference)
             return super().fit(shadows, rng=rng)
 
-    game = Game((shadow,), target.watched, target.member)
-    found = attack(game, {"looking": Looking(epochs=1)}, seed=0, inductive=True)
+    game = MembershipGame((shadow,), target.watched, target.member)
+    found = run_membership_attacks(game, {"looking": Looking(epochs=1)}, seed=0, inductive=True)
     asked = {id(target.watched.histories[u]) for u in found.users}
     assert len(found.users) == 100
     assert not asked & {id(history) for history in looked[0].histories}
     assert len(looked[0].lists) == 100
-    attack(game, {"looking": Looking(epochs=1)}, seed=0)
+    run_membership_attacks(game, {"looking": Looking(epochs=1)}, seed=0)
     assert len(looked[1].lists) == 200
 
 
@@ -251,16 +255,32 @@ def test_bad_input_is_said_in_one_sentence() -> None:
     bare[3] = -1
     everybody = np.ones(20, dtype=np.bool_)
     cases = [
-        (lambda: Game((), target.watched), UsageError, "No shadow world"),
-        (lambda: Game((shadow,), bad(histories=empty)), DataError, "1 of the 20 histories of the target are empty"),
-        (lambda: Game((shadow,), bad(lists=bare)), DataError, "1 of the 20 lists of the target are empty"),
-        (lambda: Game((shadow,), bad(lists=bare[:5])), DataError, r"20 histories and lists of shape \(5, 6\)"),
-        (lambda: Game((shadow,), target.watched, everybody), DataError, "All of the 20 users of the target"),
-        (lambda: Game((replace(shadow, member=~everybody),), target.watched), DataError, "None of the 20 users of the"),
-        (lambda: Game((shadow,), target.watched, everybody.astype(int)), DataError, "given as int64"),
-        (lambda: Game((shadow,), bad(item_vectors=np.ones((4, 2)))), DataError, "6 places, but the catalog has 4"),
+        (lambda: MembershipGame((), target.watched), UsageError, "No shadow world"),
         (
-            lambda: Game((shadow,), target.watched, None, np.array(["ann", "bob"]), np.array(["bob", "cid"])),
+            lambda: MembershipGame((shadow,), bad(histories=empty)),
+            DataError,
+            "1 of the 20 histories of the target are empty",
+        ),
+        (lambda: MembershipGame((shadow,), bad(lists=bare)), DataError, "1 of the 20 lists of the target are empty"),
+        (
+            lambda: MembershipGame((shadow,), bad(lists=bare[:5])),
+            DataError,
+            r"20 histories and lists of shape \(5, 6\)",
+        ),
+        (lambda: MembershipGame((shadow,), target.watched, everybody), DataError, "All of the 20 users of the target"),
+        (
+            lambda: MembershipGame((replace(shadow, member=~everybody),), target.watched),
+            DataError,
+            "None of the 20 users of the",
+        ),
+        (lambda: MembershipGame((shadow,), target.watched, everybody.astype(int)), DataError, "given as int64"),
+        (
+            lambda: MembershipGame((shadow,), bad(item_vectors=np.ones((4, 2)))),
+            DataError,
+            "6 places, but the catalog has 4",
+        ),
+        (
+            lambda: MembershipGame((shadow,), target.watched, None, np.array(["ann", "bob"]), np.array(["bob", "cid"])),
             DataError,
             "1 users are in both shadow and target, such as 'bob'",
         ),
@@ -274,12 +294,12 @@ def test_listed_items_without_a_vector_are_counted_and_said() -> None:
     shadow, target = seen_world(40, 1.0, 0), seen_world(40, 1.0, 1)
     lists = target.watched.lists.copy()
     lists[:3, 0] = 1_000
-    game = Game((shadow,), replace(target.watched, lists=lists), target.member)
-    found = attack(game, quick(), seed=0)
+    game = MembershipGame((shadow,), replace(target.watched, lists=lists), target.member)
+    found = run_membership_attacks(game, quick(), seed=0)
     assert found.notes == [
         "In the target, 3 listed and 0 touched items have no item vector and were left out of the difference vectors."
     ]
-    assert attack(replace(game, target=target.watched), quick(), seed=0).notes == []
+    assert run_membership_attacks(replace(game, target=target.watched), quick(), seed=0).notes == []
 
 
 def test_an_attack_must_give_numbers_under_a_name_of_its_own() -> None:
@@ -288,8 +308,8 @@ def test_an_attack_must_give_numbers_under_a_name_of_its_own() -> None:
             return np.full(len(target.lists), np.nan)
 
     shadow, target = seen_world(20, 1.0, 0), seen_world(20, 1.0, 1)
-    game = Game((shadow,), target.watched, target.member)
+    game = MembershipGame((shadow,), target.watched, target.member)
     with pytest.raises(DataError, match="Attack 'broken' gave scores of shape"):
-        attack(game, {"broken": Broken()}, seed=0)
+        run_membership_attacks(game, {"broken": Broken()}, seed=0)
     with pytest.raises(UsageError, match="called 'overlap', as a rule is"):
-        attack(game, {"overlap": ShadowFree()}, seed=0)
+        run_membership_attacks(game, {"overlap": ShadowFree()}, seed=0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recveil.audits.membership.audit import Found, MembershipAudit
-from recveil.audits.membership.conclusion import concluded, curves, rates
+from recveil.audits.membership.conclusion import compute_roc_curves, compute_roc_points, judge_membership
 from recveil.core.types import Estimate
 
 TRUTH = np.arange(400) % 2 == 0
@@ -38,7 +38,7 @@ def audit(truth: np.ndarray | None = TRUTH, **attacks: Found) -> MembershipAudit
     ],
 )
 def test_the_verdict(attacks: dict[str, Found], kind: str, words: str) -> None:
-    told = concluded(audit(**attacks))
+    told = judge_membership(audit(**attacks))
     assert told["kind"] == kind
     assert re.search(words, told["sentence"])
     assert told["sentence"].endswith("(400 users, 200 of them members).")
@@ -46,27 +46,27 @@ def test_the_verdict(attacks: dict[str, Found], kind: str, words: str) -> None:
 
 def test_the_margin_divides_a_leak_from_none() -> None:
     attacks = {"r": found(0.5), "a": found(0.54, ahead=0.03)}
-    assert concluded(audit(**attacks), margin=0.03)["kind"] == "leak"
-    assert concluded(audit(**attacks), margin=0.1)["kind"] == "none"
+    assert judge_membership(audit(**attacks), margin=0.03)["kind"] == "leak"
+    assert judge_membership(audit(**attacks), margin=0.1)["kind"] == "none"
 
 
 def test_without_the_truth_there_is_no_verdict_and_no_curve() -> None:
     nobody = audit(truth=None)
-    assert concluded(nobody)["kind"] == "unknown"
-    assert curves(nobody) == {}
+    assert judge_membership(nobody)["kind"] == "unknown"
+    assert compute_roc_curves(nobody) == {}
 
 
 def test_a_curve_of_nothing_is_the_diagonal_and_a_perfect_one_the_top() -> None:
     same = np.arange(1000.0)
-    points = np.array(rates(same, same))
+    points = np.array(compute_roc_points(same, same))
     np.testing.assert_allclose(points[:, 0], points[:, 1], atol=1e-3)
     assert points[0, 0] == 0.001
     assert points[-1].tolist() == [1.0, 1.0]
-    assert np.array(rates(same + 1000, same))[:, 1].min() == 1.0
-    assert np.array(rates(same - 1000, same))[:-1, 1].max() == 0.0
+    assert np.array(compute_roc_points(same + 1000, same))[:, 1].min() == 1.0
+    assert np.array(compute_roc_points(same - 1000, same))[:-1, 1].max() == 0.0
 
 
 def test_a_curve_is_drawn_for_each_attack_and_rises() -> None:
-    drawn = curves(audit(r=found(0.5), a=found(0.6, ahead=0.1)))
+    drawn = compute_roc_curves(audit(r=found(0.5), a=found(0.6, ahead=0.1)))
     assert list(drawn) == ["r", "a"]
     assert (np.diff(np.array(drawn["a"]), axis=0) >= 0).all()

@@ -9,14 +9,14 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from recveil.attacks.membership.reference_attacks import REFERENCED
-from recveil.audits.membership.platforms import Policy, Trained, train
-from recveil.audits.membership.references import References, halves, in_every_half
+from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
+from recveil.audits.membership.references import ReferenceModels, draw_halves, find_shared_items
 from recveil.core.errors import DataError, UsageError
 from recveil.data.member_split import Parts, Side, three_way
 from recveil.data.synthetic import make_world
 from recveil.models.als import ALS
 
-POLICY = Policy(k=10)
+POLICY = ServingPolicy(k=10)
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,12 @@ def small() -> ALS:
     return ALS(embedding_size=16, epochs=4, device="cpu")
 
 
-def platform(side: Side) -> Trained:
-    return train(side, small(), POLICY, rng=np.random.default_rng(2))
+def platform(side: Side) -> TrainedPlatform:
+    return train_platform(side, small(), POLICY, rng=np.random.default_rng(2))
 
 
 def test_everybody_is_in_half_of_the_models_and_models_differ() -> None:
-    inside = halves(200, 8, np.random.default_rng(0))
+    inside = draw_halves(200, 8, np.random.default_rng(0))
     assert (inside.sum(1) == 4).all()
     assert len(np.unique(inside, axis=1).T) == 8
     assert 70 < inside.sum(0).min() < inside.sum(0).max() < 130
@@ -43,7 +43,7 @@ def test_everybody_is_in_half_of_the_models_and_models_differ() -> None:
 @pytest.mark.parametrize("signal", ["rank-percentile", "log-odds", "bpr-margin"])
 def test_who_was_trained_on_is_found_and_a_random_half_is_not(parts: Parts, signal: str) -> None:
     target = platform(parts.target)
-    seen = References(8, signal).evidence(parts.target, target, small, rng=np.random.default_rng(3))
+    seen = ReferenceModels(8, signal).evidence(parts.target, target, small, rng=np.random.default_rng(3))
     member = parts.target.member
     random = np.random.default_rng(4).permuted(member)
     for attack in REFERENCED.values():
@@ -55,7 +55,7 @@ def test_who_was_trained_on_is_found_and_a_random_half_is_not(parts: Parts, sign
 def test_without_a_difference_nothing_is_found(parts: Parts) -> None:
     """The target had everybody; who is called a member is chance."""
     everybody = Side(parts.target.data, np.ones(len(parts.target.member), bool))
-    seen = References(8).evidence(parts.target, platform(everybody), small, rng=np.random.default_rng(3))
+    seen = ReferenceModels(8).evidence(parts.target, platform(everybody), small, rng=np.random.default_rng(3))
     n = len(parts.target.member)
     for attack in REFERENCED.values():
         area = roc_auc_score(parts.target.member, attack().score(seen))
@@ -66,7 +66,8 @@ def test_who_is_a_member_is_not_looked_at(parts: Parts) -> None:
     target = platform(parts.target)
     stranger = Side(parts.target.data, ~parts.target.member)
     seen, again = (
-        References(4).evidence(side, target, small, rng=np.random.default_rng(5)) for side in (parts.target, stranger)
+        ReferenceModels(4).evidence(side, target, small, rng=np.random.default_rng(5))
+        for side in (parts.target, stranger)
     )
     np.testing.assert_array_equal(seen.signal, again.signal)
     np.testing.assert_array_equal(seen.observed, again.observed)
@@ -78,17 +79,20 @@ def test_only_items_that_every_model_knows_are_looked_at(parts: Parts) -> None:
     rare = rare.take((rare.user == 0) | (rare.item != data.n_items - 1))
     side = Side(rare, np.arange(data.n_users) % 2 == 0)
     target = platform(side)
-    inside = halves(data.n_users, 4, np.random.default_rng(0))
-    assert not in_every_half(target, inside)[-1]
-    seen = References(4).evidence(side, target, small, rng=np.random.default_rng(0))
+    inside = draw_halves(data.n_users, 4, np.random.default_rng(0))
+    assert not find_shared_items(target, inside)[-1]
+    seen = ReferenceModels(4).evidence(side, target, small, rng=np.random.default_rng(0))
     assert 0 not in seen.user
     assert seen.inside.shape == (data.n_users, 4)
     assert np.isfinite(seen.signal).all()
     lonely = replace(data, user=np.arange(6).repeat(3), item=np.arange(18), time=None, user_ids=np.arange(6))
     alone = Side(lonely, np.arange(6) % 2 == 0)
     with pytest.raises(DataError, match="No item is known to the target and to all reference models"):
-        References(4).evidence(
-            alone, train(alone, small(), Policy(k=1), rng=np.random.default_rng(0)), small, rng=np.random.default_rng(0)
+        ReferenceModels(4).evidence(
+            alone,
+            train_platform(alone, small(), ServingPolicy(k=1), rng=np.random.default_rng(0)),
+            small,
+            rng=np.random.default_rng(0),
         )
 
 
@@ -102,9 +106,9 @@ def test_only_items_that_every_model_knows_are_looked_at(parts: Parts) -> None:
 )
 def test_bad_options_are_said(options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        References(**options)  # type: ignore[arg-type]
+        ReferenceModels(**options)  # type: ignore[arg-type]
 
 
 def test_charts_have_no_scores_to_compare() -> None:
     with pytest.raises(UsageError, match="Serve by fold-in"):
-        References().check(Policy("popular"))
+        ReferenceModels().check(ServingPolicy("popular"))

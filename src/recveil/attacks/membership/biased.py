@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil.attacks.membership.difference_vectors import difference_vectors
+from recveil.attacks.membership.difference_vectors import compute_difference_vectors
 from recveil.core.device import resolve
 from recveil.core.errors import DataError, UsageError
 from recveil.core.progress import track
@@ -27,8 +27,8 @@ from recveil.core.types import FloatArray, Shadow, Watched
 
 __all__ = ["Biased"]
 
-HIDDEN = (32, 8)
-HELD = 5
+HIDDEN_LAYERS = (32, 8)
+HOLDOUT_DIVISOR = 5
 """One in so many shadow users is set aside to choose the pass by."""
 
 
@@ -63,53 +63,55 @@ class Biased:
         """Learn from the shadow users; `reference` is not used."""
         if not shadows:
             raise UsageError("This attack learns from shadow users, and none were given.")
-        x = np.concatenate([difference_vectors(s.watched, rank_weights=self.rank_weights) for s in shadows])
+        x = np.concatenate([compute_difference_vectors(s.watched, rank_weights=self.rank_weights) for s in shadows])
         member = np.concatenate([s.member for s in shadows])
         self.mean_, self.spread_ = x.mean(0), x.std(0)
         where = resolve(self.device)
         generator = torch_generator(rng, where)
-        known = torch.as_tensor(self._standardized(x), device=where)
+        known = torch.as_tensor(self._standardize(x), device=where)
         truth = torch.as_tensor(member.astype(np.int64), device=where)
-        self.layers_ = self._train(known, truth, generator)
+        self.layers_ = self._train_layers(known, truth, generator)
         return self
 
     def score(self, target: Watched) -> FloatArray:
         """The log-odds of each user being a member."""
-        x = difference_vectors(target, rank_weights=self.rank_weights)
+        x = compute_difference_vectors(target, rank_weights=self.rank_weights)
         if x.shape[1] != len(self.mean_):
             raise DataError(
                 f"Item vectors of the target have {x.shape[1]} numbers, those of the shadow {len(self.mean_)}. "
                 "Use one table for both."
             )
         with torch.no_grad():
-            logits = _forward(self.layers_, torch.as_tensor(self._standardized(x), device=self.layers_[0].device))
+            logits = _compute_logits(self.layers_, torch.as_tensor(self._standardize(x), device=self.layers_[0].device))
         return np.asarray((logits[:, 1] - logits[:, 0]).double().cpu().numpy())
 
-    def _train(self, x: torch.Tensor, truth: torch.Tensor, generator: torch.Generator) -> list[torch.Tensor]:
-        layers = _new_layers((x.shape[1], *HIDDEN, 2), generator)
+    def _train_layers(self, x: torch.Tensor, truth: torch.Tensor, generator: torch.Generator) -> list[torch.Tensor]:
+        layers = _initialize_layers((x.shape[1], *HIDDEN_LAYERS, 2), generator)
         optimizer = torch.optim.SGD(layers, lr=self.learning_rate, momentum=self.momentum)
         aside = torch.randperm(len(x), generator=generator, device=x.device)
-        held, rest = aside[: len(x) // HELD], aside[len(x) // HELD :]
+        held, rest = aside[: len(x) // HOLDOUT_DIVISOR], aside[len(x) // HOLDOUT_DIVISOR :]
         best, kept = float("inf"), layers
         for _ in track(range(self.epochs), "attacking: biased", self.epochs):
             order = rest[torch.randperm(len(rest), generator=generator, device=x.device)]
             for rows in torch.split(order, self.batch_size):
-                loss = functional.cross_entropy(_forward(layers, x[rows]), truth[rows])
+                loss = functional.cross_entropy(_compute_logits(layers, x[rows]), truth[rows])
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
             with torch.no_grad():
-                now = float(functional.cross_entropy(_forward(layers, x[held]), truth[held])) if len(held) else 0.0
+                now = (
+                    float(functional.cross_entropy(_compute_logits(layers, x[held]), truth[held])) if len(held) else 0.0
+                )
             if now <= best:
                 best, kept = now, [layer.detach().clone() for layer in layers]
         return kept
 
-    def _standardized(self, x: FloatArray) -> FloatArray:
+    def _standardize(self, x: FloatArray) -> FloatArray:
         flat = self.spread_ <= 1e-6 * np.abs(self.mean_)  # nobody varies: rounding errors would be blown up
         return np.asarray(np.where(flat, 0, x - self.mean_) / np.where(flat, 1, self.spread_), dtype=np.float32)
 
 
-def _new_layers(sizes: tuple[int, ...], generator: torch.Generator) -> list[torch.Tensor]:
+def _initialize_layers(sizes: tuple[int, ...], generator: torch.Generator) -> list[torch.Tensor]:
     """Weights and offsets in turn, drawn as torch's linear layers draw theirs, from a generator of our own."""
     layers = []
     for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
@@ -119,7 +121,7 @@ def _new_layers(sizes: tuple[int, ...], generator: torch.Generator) -> list[torc
     return layers
 
 
-def _forward(layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+def _compute_logits(layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     for at in range(0, len(layers), 2):
         x = torch.addmm(layers[at + 1], x if at == 0 else torch.relu(x), layers[at])
     return x

@@ -29,33 +29,33 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil.attacks.membership.cuda_graph import Replayed
-from recveil.attacks.membership.difference_vectors import difference_vectors
-from recveil.attacks.membership.truth_weights import first_scores, sample_weights, truth_scores
-from recveil.attacks.membership.vae import DualVAE, GaussianVAE, critic_loss, perceptron
+from recveil.attacks.membership.cuda_graph import GraphedStep
+from recveil.attacks.membership.difference_vectors import compute_difference_vectors
+from recveil.attacks.membership.truth_weights import compute_sample_weights, compute_truth_scores, draw_first_scores
+from recveil.attacks.membership.vae import DualVAE, GaussianVAE, build_perceptron, compute_critic_loss
 from recveil.core import device as devices
 from recveil.core.errors import DataError, TrainingError, UsageError, unknown_name
 from recveil.core.progress import track
 from recveil.core.random import torch_generator
 from recveil.core.types import FloatArray, Shadow, Watched
 
-__all__ = ["DLMIA", "Features"]
+__all__ = ["DLMIA", "UserFeatures"]
 
 ENCODERS = ("dual", "beta-vae", "factor-vae")
-HIDDEN = (32, 8)
+ATTACK_LAYERS = (32, 8)
 """Of the attack."""
 
-BETA = 4.0
+BETA_VAE_WEIGHT = 4.0
 """The weight of beta-VAE's divergence."""
 
-GAMMA = 10.0
+FACTOR_VAE_WEIGHT = 10.0
 """The weight of FactorVAE's total correlation."""
 
-CRITIC_RATE = 1e-4
+CRITIC_LEARNING_RATE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
+class UserFeatures:
     """What the encoder makes of each user: `invariant` (n, q) and `specific` (n, r; no columns for one latent)."""
 
     invariant: FloatArray
@@ -86,7 +86,7 @@ class DLMIA:
     momentum: float = 0.7
     rank_weights: bool = False
     device: str | None = None
-    fitted: Fitted | None = field(default=None, repr=False, compare=False)
+    fitted: FittedDLMIA | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.encoder not in ENCODERS:
@@ -110,36 +110,36 @@ class DLMIA:
         member = np.concatenate([np.asarray(shadow.member, dtype=bool) for shadow in shadows])
         if member.all() or not member.any():
             raise DataError(f"All {len(member)} shadow users are {'' if member.all() else 'non-'}members: need both.")
-        known = [self._vectors(shadow.watched) for shadow in shadows]
+        known = [self._compute_vectors(shadow.watched) for shadow in shadows]
         if len(member) != (n := sum(map(len, known))):
             raise DataError(f"{len(member)} users are known as members or not, but {n} are seen: need one for each.")
-        seen = [] if reference is None else [self._vectors(reference)]
+        seen = [] if reference is None else [self._compute_vectors(reference)]
         widths = {x.shape[1] for x in (*known, *seen)}
         if len(widths) > 1:
             raise DataError(f"Item vectors of {sorted(widths)} dimensions were given: all worlds need the same.")
         table = np.concatenate([*known, *seen])
-        return replace(self, fitted=train(self, table, member, rng=rng, where=devices.resolve(self.device)))
+        return replace(self, fitted=train_dlmia(self, table, member, rng=rng, where=devices.resolve(self.device)))
 
     def score(self, target: Watched) -> FloatArray:
         """How likely each user is a member, as log-odds; nothing is drawn."""
-        fitted = self._fitted()
-        return fitted.scores(self._vectors(target))
+        fitted = self._require_fit()
+        return fitted.scores(self._compute_vectors(target))
 
-    def features(self, target: Watched) -> Features:
+    def features(self, target: Watched) -> UserFeatures:
         """The invariant and specific features of each user, as expected by the encoder."""
-        return self._fitted().features(self._vectors(target))
+        return self._require_fit().features(self._compute_vectors(target))
 
-    def _vectors(self, watched: Watched) -> FloatArray:
-        return difference_vectors(watched, rank_weights=self.rank_weights)
+    def _compute_vectors(self, watched: Watched) -> FloatArray:
+        return compute_difference_vectors(watched, rank_weights=self.rank_weights)
 
-    def _fitted(self) -> Fitted:
+    def _require_fit(self) -> FittedDLMIA:
         if self.fitted is None:
             raise UsageError("This DL-MIA has not been trained. Use what its fit(...) hands back.")
         return self.fitted
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedDLMIA:
     """A trained encoder and attack, and how inputs are standardized."""
 
     mean: torch.Tensor
@@ -162,21 +162,21 @@ class Fitted:
         return cast(FloatArray, (logits[:, 1] - logits[:, 0]).cpu().numpy())
 
     @torch.no_grad()
-    def features(self, x: FloatArray) -> Features:
+    def features(self, x: FloatArray) -> UserFeatures:
         """Expected features of each row."""
         invariant, specific = self.vae.means(self.standardized(x))
-        return Features(invariant.cpu().numpy(), specific.cpu().numpy())
+        return UserFeatures(invariant.cpu().numpy(), specific.cpu().numpy())
 
 
-def train(
+def train_dlmia(
     options: DLMIA, x: FloatArray, member: NDArray[np.bool_], *, rng: np.random.Generator, where: torch.device
-) -> Fitted:
+) -> FittedDLMIA:
     """Both stages, on the difference vectors of the shadow users, of whom `member` is known, and then the target's."""
     mean, spread = x.mean(0), x.std(0)
     flat = spread <= 1e-6 * np.abs(mean)  # nobody varies: rounding errors would be blown up
     spread = np.where(flat, np.inf, spread)
     table = torch.tensor((x - mean) / spread, dtype=torch.float32, device=where)
-    training = _Training(options, table, torch.tensor(member, device=where), torch_generator(rng, where))
+    training = DLMIATraining(options, table, torch.tensor(member, device=where), torch_generator(rng, where))
     for _ in track(range(options.pretrain), "attacking: DL-MIA, encoder and attack", options.pretrain):
         training.epoch()
     if options.reweight:
@@ -184,10 +184,10 @@ def train(
     if not bool(torch.isfinite(training.logits()).all()):
         raise TrainingError("The training of DL-MIA ran away: its scores are no numbers. Lower its learning rates.")
     units = [torch.tensor(u, dtype=torch.float32, device=where) for u in (mean, spread)]
-    return Fitted(units[0], units[1], training.vae, training.attack, training.weights.cpu().numpy())
+    return FittedDLMIA(units[0], units[1], training.vae, training.attack, training.weights.cpu().numpy())
 
 
-class _Training:
+class DLMIATraining:
     """Encoder, attack and their optimizers at work on one table; the first rows are the shadow's, with labels."""
 
     def __init__(self, options: DLMIA, x: torch.Tensor, member: torch.Tensor, generator: torch.Generator) -> None:
@@ -196,8 +196,8 @@ class _Training:
         self.labelled = torch.arange(len(x), device=x.device) < len(member)
         self.y = functional.pad(member.long(), (0, len(x) - len(member)))  # what is filled in is never looked at
         self.weights = torch.ones(len(x), device=x.device)
-        self.vae = _new_vae(options, x.shape[1], generator)
-        self.attack = perceptron((options.invariant + options.specific, *HIDDEN, 2), generator)
+        self.vae = _build_vae(options, x.shape[1], generator)
+        self.attack = build_perceptron((options.invariant + options.specific, *ATTACK_LAYERS, 2), generator)
         encoding = [*self.vae.heads.parameters(), *self.vae.decoder.parameters()]
         self.optimizers: list[torch.optim.Optimizer] = [
             torch.optim.Adam(encoding, lr=options.encoder_rate, fused=True),
@@ -205,9 +205,10 @@ class _Training:
         ]
         critics = [] if self.vae.critic is None else [self.vae.critic]
         self.judging = [
-            torch.optim.Adam(critic.parameters(), lr=CRITIC_RATE, betas=(0.5, 0.9), fused=True) for critic in critics
+            torch.optim.Adam(critic.parameters(), lr=CRITIC_LEARNING_RATE, betas=(0.5, 0.9), fused=True)
+            for critic in critics
         ]
-        self.step = Replayed(self._step, [*self.optimizers, *self.judging])
+        self.step = GraphedStep(self._step, [*self.optimizers, *self.judging])
 
     def epoch(self) -> None:
         """One pass over all users in random order, in batches of one size: fewer users than batches are left out."""
@@ -224,22 +225,22 @@ class _Training:
         encoded = self.vae(x, noise)
         error = functional.cross_entropy(self.attack(encoded.features), y, reduction="none")
         guessing = (weight * labelled * error).sum() / labelled.sum().clamp(min=1)
-        _descend(guessing + (weight * encoded.loss).mean(), *self.optimizers)
+        _take_step(guessing + (weight * encoded.loss).mean(), *self.optimizers)
         if self.vae.critic is not None:
-            _descend(critic_loss(self.vae.critic, encoded.features, noise[-1]), *self.judging)
+            _take_step(compute_critic_loss(self.vae.critic, encoded.features, noise[-1]), *self.judging)
 
     def alternate(self, epochs: int, every: int) -> None:
         """Train with weights and fit the weights anew, in turns."""
         before = self.logits()  # of the copy that stays as it is: all that is asked of it
-        scores = first_scores(len(self.x), self.generator)
+        scores = draw_first_scores(len(self.x), self.generator)
         for done in track(range(0, epochs, every), "attacking: DL-MIA, re-weighting", -(-epochs // every)):
-            self.weights = sample_weights(scores, self.labelled)
+            self.weights = compute_sample_weights(scores, self.labelled)
             for _ in range(min(every, epochs - done)):
                 self.epoch()
             after = self.logits()
             believed = torch.where(self.labelled, self.y, after.argmax(1))
             errors = [functional.cross_entropy(logits, believed, reduction="none") for logits in (after, before)]
-            scores = truth_scores(*errors)
+            scores = compute_truth_scores(*errors)
 
     @torch.no_grad()
     def logits(self) -> torch.Tensor:
@@ -247,17 +248,17 @@ class _Training:
         return cast(torch.Tensor, self.attack(torch.cat(self.vae.means(self.x), 1)))
 
 
-def _new_vae(options: DLMIA, d: int, generator: torch.Generator) -> DualVAE | GaussianVAE:
+def _build_vae(options: DLMIA, d: int, generator: torch.Generator) -> DualVAE | GaussianVAE:
     if options.encoder == "dual":
         sizes = options.invariant, options.specific, options.hidden
         return DualVAE(d, *sizes, kl_weight=options.kl_weight, generator=generator)
     latent = options.invariant + options.specific
-    beta, gamma = (BETA, 0.0) if options.encoder == "beta-vae" else (1.0, GAMMA)
+    beta, gamma = (BETA_VAE_WEIGHT, 0.0) if options.encoder == "beta-vae" else (1.0, FACTOR_VAE_WEIGHT)
     weight = options.kl_weight
     return GaussianVAE(d, latent, options.hidden, beta=beta * weight, gamma=gamma * weight, generator=generator)
 
 
-def _descend(loss: torch.Tensor, *optimizers: torch.optim.Optimizer) -> None:
+def _take_step(loss: torch.Tensor, *optimizers: torch.optim.Optimizer) -> None:
     for optimizer in optimizers:
         optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]

@@ -15,23 +15,27 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from recveil.core.errors import DataError
 from recveil.core.types import FloatArray
 
-__all__ = ["Encoder", "hashed", "item_vectors"]
+__all__ = ["TextEncoder", "hash_texts", "encode_item_texts"]
 
-Encoder = Callable[[Sequence[str]], FloatArray]
+TextEncoder = Callable[[Sequence[str]], FloatArray]
 """Texts in, one row of numbers for each out."""
 
-SIZE = 100
-BUCKETS = 2**14
+VECTOR_SIZE = 100
+HASH_BUCKETS = 2**14
 
 
-def hashed(texts: Sequence[str]) -> FloatArray:
+def hash_texts(texts: Sequence[str]) -> FloatArray:
     """A row of 100 numbers for each text, always the same for the same text."""
-    words = HashingVectorizer(n_features=BUCKETS, ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b").transform(texts)
-    projection = np.random.default_rng(0).standard_normal((BUCKETS, SIZE), dtype=np.float32) / SIZE**0.5
+    words = HashingVectorizer(n_features=HASH_BUCKETS, ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b").transform(
+        texts
+    )
+    projection = (
+        np.random.default_rng(0).standard_normal((HASH_BUCKETS, VECTOR_SIZE), dtype=np.float32) / VECTOR_SIZE**0.5
+    )
     return np.asarray(words.astype(np.float32) @ projection, dtype=np.float32)
 
 
-def item_vectors(texts: Sequence[str | None], encode: Encoder = hashed) -> NDArray[np.float32]:
+def encode_item_texts(texts: Sequence[str | None], encode: TextEncoder = hash_texts) -> NDArray[np.float32]:
     """A vector for each item; an item without text has none, a row that is not a number."""
     there = np.array([bool(text and text.strip()) for text in texts], dtype=np.bool_)
     if not there.any():

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
-from recveil.attacks.membership.difference_vectors import flatten
+from recveil.attacks.membership.difference_vectors import flatten_histories
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.types import FloatArray, IntArray
 
@@ -106,7 +106,7 @@ def pair_signals(score: ScoreFunction, histories: Sequence[IntArray], kind: str)
     """
     if kind not in SIGNALS:
         raise unknown_name("signal", kind, SIGNALS)
-    user, item = flatten(histories)
+    user, item = flatten_histories(histories)
     n = len(histories)
     lengths = np.bincount(user, minlength=n)
     if n == 0 or (lengths == 0).any():

@@ -14,33 +14,33 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from recveil.attacks.membership.difference_vectors import flatten
+from recveil.attacks.membership.difference_vectors import flatten_histories
 from recveil.core.errors import UsageError
 from recveil.core.types import FloatArray, IntArray, Shadow, Watched
 
-__all__ = ["RULES", "Rules", "item_counts", "overlap"]
+__all__ = ["RULES", "Rules", "count_items", "count_overlap"]
 
 
-def any_overlap(watched: Watched) -> FloatArray:
+def has_overlap(watched: Watched) -> FloatArray:
     """Whether any listed item was touched before."""
-    return np.asarray(overlap(watched) > 0, dtype=np.float64)
+    return np.asarray(count_overlap(watched) > 0, dtype=np.float64)
 
 
-def overlap(watched: Watched) -> FloatArray:
+def count_overlap(watched: Watched) -> FloatArray:
     """How many of the listed items the user had touched."""
-    return np.asarray(_touched(watched).sum(1), dtype=np.float64)
+    return np.asarray(_is_seen(watched).sum(1), dtype=np.float64)
 
 
-def popular_list(watched: Watched) -> FloatArray:
+def measure_popular_share(watched: Watched) -> FloatArray:
     """The share of the list that is the popular list: the most touched items, less what the user has and is not shown.
 
     It is 1 where the list is exactly that. Popularity is counted on the histories in sight.
     """
     n, k = watched.lists.shape
-    width = _width(watched)
+    width = _count_item_numbers(watched)
     rank = np.empty(width, dtype=np.int64)
-    rank[np.argsort(-item_counts(watched, width), kind="stable")] = np.arange(width)
-    hidden = _touched_and_not_listed(watched, width)
+    rank[np.argsort(-count_items(watched, width), kind="stable")] = np.arange(width)
+    hidden = _find_seen_unlisted(watched, width)
     before = np.sort(hidden // width * width + rank[hidden % width])  # by user and rank
     listed = watched.lists >= 0
     place = np.where(listed, rank[watched.lists], 0)
@@ -50,24 +50,24 @@ def popular_list(watched: Watched) -> FloatArray:
     return np.asarray(popular.sum(1) / np.maximum(listed.sum(1), 1), dtype=np.float64)
 
 
-def list_popularity(watched: Watched) -> FloatArray:
+def average_popularity(watched: Watched) -> FloatArray:
     """How many of the users in sight touched the listed items: a share, in the mean over the list."""
-    counts = item_counts(watched, _width(watched)) / max(1, len(watched.histories))
+    counts = count_items(watched, _count_item_numbers(watched)) / max(1, len(watched.histories))
     listed = watched.lists >= 0
     return np.asarray(np.where(listed, counts[watched.lists], 0).sum(1) / np.maximum(listed.sum(1), 1))
 
 
-def history_length(watched: Watched) -> FloatArray:
+def count_history(watched: Watched) -> FloatArray:
     """How many items the user touched."""
     return np.fromiter(map(len, watched.histories), dtype=np.float64, count=len(watched.histories))
 
 
 RULES: Mapping[str, Callable[[Watched], FloatArray]] = {
-    "any-overlap": any_overlap,
-    "overlap": overlap,
-    "popular-list": popular_list,
-    "list-popularity": list_popularity,
-    "history-length": history_length,
+    "any-overlap": has_overlap,
+    "overlap": count_overlap,
+    "popular-list": measure_popular_share,
+    "list-popularity": average_popularity,
+    "history-length": count_history,
 }
 """What each rule looks at; whether more or less of it speaks for a member is learned on shadow users."""
 
@@ -101,29 +101,29 @@ class Rules:
         return self.direction_[self.best_] * RULES[self.best_](target)
 
 
-def item_counts(watched: Watched, width: int) -> IntArray:
+def count_items(watched: Watched, width: int) -> IntArray:
     """How many times each of `width` items was touched by the users in sight."""
-    _, item = flatten(watched.histories)
+    _, item = flatten_histories(watched.histories)
     return np.bincount(item[item >= 0], minlength=width).astype(np.int64)
 
 
-def _width(watched: Watched) -> int:
+def _count_item_numbers(watched: Watched) -> int:
     """One more than the largest item number in sight."""
-    _, item = flatten(watched.histories)
+    _, item = flatten_histories(watched.histories)
     return int(max(item.max(initial=0), watched.lists.max(initial=0))) + 1
 
 
-def _touched(watched: Watched) -> NDArray[np.bool_]:
+def _is_seen(watched: Watched) -> NDArray[np.bool_]:
     """Whether the user had touched each place of the list."""
-    width = _width(watched)
-    owner, item = flatten(watched.histories)
+    width = _count_item_numbers(watched)
+    owner, item = flatten_histories(watched.histories)
     listed = np.arange(len(watched.lists))[:, None] * width + watched.lists
     touched: NDArray[np.bool_] = np.isin(listed, owner * width + item) & (watched.lists >= 0)
     return touched
 
 
-def _touched_and_not_listed(watched: Watched, width: int) -> IntArray:
+def _find_seen_unlisted(watched: Watched, width: int) -> IntArray:
     """Pairs of user and item as user * width + item."""
-    owner, item = flatten(watched.histories)
+    owner, item = flatten_histories(watched.histories)
     listed = np.arange(len(watched.lists))[:, None] * width + watched.lists
     return np.setdiff1d(owner * width + item, listed[watched.lists >= 0])

@@ -15,8 +15,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from recveil.attacks.membership.difference_vectors import mean_vectors, vectors_of
-from recveil.attacks.membership.rules import item_counts
+from recveil.attacks.membership.difference_vectors import compute_mean_vectors, get_item_vectors
+from recveil.attacks.membership.rules import count_items
 from recveil.core.types import FloatArray, Shadow, Watched
 
 __all__ = ["ShadowFree"]
@@ -35,16 +35,16 @@ class ShadowFree:
 
     def score(self, target: Watched) -> FloatArray:
         """From 0, the popular list itself, to 1, a list that is what the user touched."""
-        touched, listed = mean_vectors(target)
+        touched, listed = compute_mean_vectors(target)
         near = np.linalg.norm(touched - listed, axis=1).astype(np.float64)
-        far = np.linalg.norm(listed - _popular_center(target), axis=1).astype(np.float64)
+        far = np.linalg.norm(listed - _average_popular_items(target), axis=1).astype(np.float64)
         total = near + far
         return np.asarray(np.divide(far, total, out=np.full(len(total), 0.5), where=total > 0))
 
 
-def _popular_center(watched: Watched) -> FloatArray:
+def _average_popular_items(watched: Watched) -> FloatArray:
     """The mean vector of the items that were touched most, as many as a list has."""
-    vectors = vectors_of(watched)
-    counts = np.where(np.all(np.isfinite(vectors), axis=1), item_counts(watched, len(vectors))[: len(vectors)], 0)
+    vectors = get_item_vectors(watched)
+    counts = np.where(np.all(np.isfinite(vectors), axis=1), count_items(watched, len(vectors))[: len(vectors)], 0)
     top = np.argsort(-counts, kind="stable")[: watched.lists.shape[1]]
     return np.asarray(vectors[top[counts[top] > 0]].mean(0))

@@ -12,25 +12,25 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["MOST", "first_scores", "sample_weights", "truth_scores"]
+__all__ = ["MAX_TRUTH_SCORE", "draw_first_scores", "compute_sample_weights", "compute_truth_scores"]
 
-MOST = 2.0
+MAX_TRUTH_SCORE = 2.0
 """The highest truth-level score: the error has doubled."""
 
-LEAST_ERROR = 1e-6
+MIN_ERROR = 1e-6
 
 
-def first_scores(n: int, generator: torch.Generator) -> torch.Tensor:
+def draw_first_scores(n: int, generator: torch.Generator) -> torch.Tensor:
     """Scores to begin with, uniform in (0, 1)."""
     return torch.rand(n, generator=generator, device=generator.device)
 
 
-def truth_scores(reweighted: torch.Tensor, disentangled: torch.Tensor) -> torch.Tensor:
+def compute_truth_scores(reweighted: torch.Tensor, disentangled: torch.Tensor) -> torch.Tensor:
     """The score of each user from the attack's error on its two kinds of features, clipped to [0, 2]."""
-    return (reweighted.detach() / disentangled.detach().clamp(min=LEAST_ERROR)).clamp(0, MOST)
+    return (reweighted.detach() / disentangled.detach().clamp(min=MIN_ERROR)).clamp(0, MAX_TRUTH_SCORE)
 
 
-def sample_weights(
+def compute_sample_weights(
     scores: torch.Tensor, labelled: torch.Tensor, *, slope: float = 1.0, level: float = 0.0
 ) -> torch.Tensor:
     """What each user counts: `softplus(slope * score + level)`, scaled to mean 1 in the shadow and in the target.

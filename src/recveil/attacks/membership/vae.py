@@ -21,12 +21,12 @@ from torch.nn import functional
 
 from recveil.attacks.membership import vmf
 
-__all__ = ["DualVAE", "Encoded", "GaussianVAE", "critic_loss", "gaussian_kl", "perceptron"]
+__all__ = ["DualVAE", "Encoded", "GaussianVAE", "compute_critic_loss", "compute_gaussian_kl", "build_perceptron"]
 
-WIDEST = 10.0
+MAX_LOG_VARIANCE = 10.0
 """Of the log variance: a user far from all others would overflow it."""
 
-START = 0.25
+START_CONCENTRATION_PER_DIMENSION = 0.25
 """Of the concentration, for each dimension."""
 
 
@@ -51,32 +51,37 @@ class DualVAE(torch.nn.Module):
         self.kl_weight = kl_weight
         self.critic = None
         self.sizes = [invariant, invariant, specific, 1]
-        self.heads = perceptron((d, sum(self.sizes)), generator)
+        self.heads = build_perceptron((d, sum(self.sizes)), generator)
         with torch.no_grad():  # near 0 the draws are noise, and no gradient would ever reach the direction
-            list(self.heads.parameters())[-1][-1] = START * specific
-        self.decoder = perceptron((invariant + specific, hidden, hidden, hidden, d), generator)
+            list(self.heads.parameters())[-1][-1] = START_CONCENTRATION_PER_DIMENSION * specific
+        self.decoder = build_perceptron((invariant + specific, hidden, hidden, hidden, d), generator)
 
     def noise(self, n: int, generator: torch.Generator) -> list[torch.Tensor]:
         """What chance gives to n users, a row in each tensor for each."""
-        return [_normal(n, self.sizes[0], generator), *vmf.noise(n, self.sizes[2], generator)]
+        return [_draw_normal(n, self.sizes[0], generator), *vmf.draw_noise(n, self.sizes[2], generator)]
 
     def forward(self, x: torch.Tensor, noise: Sequence[torch.Tensor]) -> Encoded:
         """Features drawn for each row, and what they cost."""
-        mean, log_variance, direction, k = self._posterior(x)
+        mean, log_variance, direction, k = self._compute_posterior(x)
         normal, beta, bars, side = noise
-        specific = vmf.sample(direction, k, (beta, bars, side))
-        features = torch.cat([_draw(mean, log_variance, normal), specific], 1)
-        divergence = gaussian_kl(mean, log_variance) + vmf.kl_to_uniform(k, direction.shape[1])
-        return Encoded(features, _error(self.decoder(features), x) + self.kl_weight * divergence)
+        specific = vmf.draw_samples(direction, k, (beta, bars, side))
+        features = torch.cat([_reparameterize(mean, log_variance, normal), specific], 1)
+        divergence = compute_gaussian_kl(mean, log_variance) + vmf.kl_to_uniform(k, direction.shape[1])
+        return Encoded(features, _compute_squared_error(self.decoder(features), x) + self.kl_weight * divergence)
 
     def means(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The expected invariant and specific features; nothing is drawn."""
-        mean, _, direction, k = self._posterior(x)
-        return mean, vmf.mean_length(k, direction.shape[1])[:, None] * direction
+        mean, _, direction, k = self._compute_posterior(x)
+        return mean, vmf.compute_mean_length(k, direction.shape[1])[:, None] * direction
 
-    def _posterior(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _compute_posterior(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         mean, log_variance, direction, k = self.heads(x).split(self.sizes, 1)
-        return mean, log_variance.clamp(max=WIDEST), functional.normalize(direction), functional.softplus(k[:, 0])
+        return (
+            mean,
+            log_variance.clamp(max=MAX_LOG_VARIANCE),
+            functional.normalize(direction),
+            functional.softplus(k[:, 0]),
+        )
 
 
 class GaussianVAE(torch.nn.Module):
@@ -90,37 +95,37 @@ class GaussianVAE(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.beta, self.gamma, self.latent = beta, gamma, latent
-        self.heads = perceptron((d, 2 * latent), generator)
-        self.decoder = perceptron((latent, hidden, hidden, hidden, d), generator)
-        self.critic = perceptron((latent, hidden, hidden, hidden, 1), generator) if gamma else None
+        self.heads = build_perceptron((d, 2 * latent), generator)
+        self.decoder = build_perceptron((latent, hidden, hidden, hidden, d), generator)
+        self.critic = build_perceptron((latent, hidden, hidden, hidden, 1), generator) if gamma else None
 
     def noise(self, n: int, generator: torch.Generator) -> list[torch.Tensor]:
         """What chance gives to n users, a row in each tensor for each; the critic's comes last."""
         mixing = (
             [] if self.critic is None else [torch.rand(n, self.latent, generator=generator, device=generator.device)]
         )
-        return [_normal(n, self.latent, generator), *mixing]
+        return [_draw_normal(n, self.latent, generator), *mixing]
 
     def forward(self, x: torch.Tensor, noise: Sequence[torch.Tensor]) -> Encoded:
         """Features drawn for each row, and what they cost."""
-        mean, log_variance = self._posterior(x)
-        features = _draw(mean, log_variance, noise[0])
-        loss = _error(self.decoder(features), x) + self.beta * gaussian_kl(mean, log_variance)
+        mean, log_variance = self._compute_posterior(x)
+        features = _reparameterize(mean, log_variance, noise[0])
+        loss = _compute_squared_error(self.decoder(features), x) + self.beta * compute_gaussian_kl(mean, log_variance)
         if self.critic is not None:
             loss = loss + self.gamma * self.critic(features)[:, 0]
         return Encoded(features, loss)
 
     def means(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The expected features, and nothing specific; nothing is drawn."""
-        mean, _ = self._posterior(x)
+        mean, _ = self._compute_posterior(x)
         return mean, mean[:, :0]
 
-    def _posterior(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _compute_posterior(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         mean, log_variance = self.heads(x).chunk(2, 1)
-        return mean, log_variance.clamp(max=WIDEST)
+        return mean, log_variance.clamp(max=MAX_LOG_VARIANCE)
 
 
-def critic_loss(critic: torch.nn.Module, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+def compute_critic_loss(critic: torch.nn.Module, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     """How badly a critic tells features from ones whose coordinates come from different users.
 
     Who each comes from is the order of the noise. At its best the critic is the log density of the features over that
@@ -132,12 +137,12 @@ def critic_loss(critic: torch.nn.Module, features: torch.Tensor, noise: torch.Te
     return functional.softplus(torch.cat([-on_real, on_mixed])).sum() / len(real)
 
 
-def gaussian_kl(mean: torch.Tensor, log_variance: torch.Tensor) -> torch.Tensor:
+def compute_gaussian_kl(mean: torch.Tensor, log_variance: torch.Tensor) -> torch.Tensor:
     """The divergence of each row's independent Gaussians from standard ones (the paper's eq. 6)."""
     return 0.5 * (log_variance.exp() + mean.square() - 1 - log_variance).sum(1)
 
 
-def perceptron(sizes: tuple[int, ...], generator: torch.Generator) -> torch.nn.Sequential:
+def build_perceptron(sizes: tuple[int, ...], generator: torch.Generator) -> torch.nn.Sequential:
     """Linear layers with ReLU between them, started from our own generator: torch's would draw from the global one."""
     layers: list[torch.nn.Module] = []
     for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
@@ -149,13 +154,13 @@ def perceptron(sizes: tuple[int, ...], generator: torch.Generator) -> torch.nn.S
     return torch.nn.Sequential(*layers[:-1])
 
 
-def _normal(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
+def _draw_normal(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
     return torch.randn(n, size, generator=generator, device=generator.device)
 
 
-def _draw(mean: torch.Tensor, log_variance: torch.Tensor, normal: torch.Tensor) -> torch.Tensor:
+def _reparameterize(mean: torch.Tensor, log_variance: torch.Tensor, normal: torch.Tensor) -> torch.Tensor:
     return mean + (0.5 * log_variance).exp() * normal
 
 
-def _error(rebuilt: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+def _compute_squared_error(rebuilt: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return 0.5 * (rebuilt - x).square().sum(1)

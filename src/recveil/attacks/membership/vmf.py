@@ -16,45 +16,45 @@ import torch
 
 from recveil.core.errors import UsageError
 
-__all__ = ["Noise", "kl_to_uniform", "log_normalizer", "mean_length", "noise", "sample"]
+__all__ = ["VmfNoise", "kl_to_uniform", "log_normalizer", "compute_mean_length", "draw_noise", "draw_samples"]
 
-HIGH = 32.0
+MIN_DEBYE_ORDER = 32.0
 """From this order on three terms of Debye's expansion are enough, given the steps down."""
 
-STEPS_AT_LEAST = 8
+MIN_FRACTION_STEPS = 8
 """Down the continued fraction; each multiplies the error by about A squared."""
 
-PROPOSALS = 16
+PROPOSALS_PER_DRAW = 16
 """For each draw, of which the first good one is taken: two in three are good or more, and of 40 million draws one finds
 none and takes its first. A loop until all are good would make a GPU wait for Python at every step."""
 
-Noise = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+VmfNoise = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """What chance decides, before anything is known of the distributions: proposals, bars to pass, directions."""
 
 
-def mean_length(k: torch.Tensor, m: int) -> torch.Tensor:
+def compute_mean_length(k: torch.Tensor, m: int) -> torch.Tensor:
     """A_m(k), the length of the mean vector: 0 for uniform, towards 1 as k grows."""
-    over_k, ratio, _ = _bessel(k, m)
-    return _with_slope(k, ratio, _slope(over_k, ratio, m))
+    over_k, ratio, _ = _compute_bessel_ratio(k, m)
+    return _with_slope(k, ratio, _compute_slope(over_k, ratio, m))
 
 
 def kl_to_uniform(k: torch.Tensor, m: int) -> torch.Tensor:
     """The divergence of the distribution from the uniform one, `k A - log 0F1`; its gradient is `k A'`."""
-    over_k, ratio, log_sum = _bessel(k, m)
+    over_k, ratio, log_sum = _compute_bessel_ratio(k, m)
     wide = k.detach().double()
-    return _with_slope(k, wide * ratio - log_sum, wide * _slope(over_k, ratio, m))
+    return _with_slope(k, wide * ratio - log_sum, wide * _compute_slope(over_k, ratio, m))
 
 
 def log_normalizer(k: torch.Tensor, m: int) -> torch.Tensor:
     """What has to be added to `k mu.z` for the log density; its gradient is -A."""
-    _, ratio, log_sum = _bessel(k, m)
+    _, ratio, log_sum = _compute_bessel_ratio(k, m)
     return _with_slope(k, -log_sum - _log_area(m), -ratio)
 
 
-def noise(n: int, m: int, generator: torch.Generator) -> Noise:
+def draw_noise(n: int, m: int, generator: torch.Generator) -> VmfNoise:
     """What `n` draws in `m` dimensions take of chance: each row is for one draw."""
     _check_dimensions(m)
-    u = torch.rand(3, n, PROPOSALS, generator=generator, device=generator.device, dtype=torch.float64)
+    u = torch.rand(3, n, PROPOSALS_PER_DRAW, generator=generator, device=generator.device, dtype=torch.float64)
     radius = (-torch.expm1(torch.log(u[0]) * (2 / (m - 2)))).sqrt() if m > 2 else torch.ones_like(u[0])
     # Draws from Beta((m-1)/2, (m-1)/2), each from two uniform ones (Ulrich 1984). Never exactly 0 or 1: there the
     # length across has no slope.
@@ -63,7 +63,7 @@ def noise(n: int, m: int, generator: torch.Generator) -> Noise:
     return beta, u[2].log(), side / side.norm(dim=1, keepdim=True).clamp(min=1e-30)
 
 
-def sample(mu: torch.Tensor, k: torch.Tensor, noise: Noise) -> torch.Tensor:
+def draw_samples(mu: torch.Tensor, k: torch.Tensor, noise: VmfNoise) -> torch.Tensor:
     """One draw for each row of unit vectors `mu` (n, m) and concentrations `k` (n,), differentiable in both.
 
     Wood's rejection with Ulrich's beta draws for the part along `mu`, a uniform direction across it, and a Householder
@@ -73,25 +73,27 @@ def sample(mu: torch.Tensor, k: torch.Tensor, noise: Noise) -> torch.Tensor:
     m = mu.shape[1]
     _check_dimensions(m)
     proposals, bars, side = noise
-    along, across = _along(k.double(), m, proposals, bars)
+    along, across = _split_along_mean(k.double(), m, proposals, bars)
     upright = torch.cat([along.to(mu.dtype)[:, None], across.to(mu.dtype)[:, None] * side.to(mu.dtype)], 1)
     axis = (torch.arange(m, device=mu.device) == 0).to(mu.dtype) - mu
     axis = axis / axis.square().sum(1, keepdim=True).clamp(min=1e-20).sqrt()
     return upright - 2 * (upright * axis).sum(1, keepdim=True) * axis
 
 
-def _along(k: torch.Tensor, m: int, proposals: torch.Tensor, bars: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _split_along_mean(
+    k: torch.Tensor, m: int, proposals: torch.Tensor, bars: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """For each k the part of a draw along the mean direction, and the length of what is across."""
     root = (4 * k.square() + (m - 1) ** 2).sqrt()
     b = (m - 1) / (2 * k + root)
-    e = _accepted(k, b, root, m, proposals, bars)
+    e = _accept_proposals(k, b, root, m, proposals, bars)
     below = 1 - (1 - b) * e
     # 1 - along^2 would lose its digits where k is large; this is the same number.
     return (1 - (1 + b) * e) / below, 2 * (b * e * (1 - e)).sqrt() / below
 
 
 @torch.no_grad()
-def _accepted(
+def _accept_proposals(
     k: torch.Tensor, b: torch.Tensor, root: torch.Tensor, m: int, proposals: torch.Tensor, bars: torch.Tensor
 ) -> torch.Tensor:
     """The first proposal for each k that passes its bar (Wood 1994)."""
@@ -103,13 +105,13 @@ def _accepted(
 
 
 @torch.no_grad()
-def _bessel(k: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _compute_bessel_ratio(k: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """A_m(k) / k, A_m(k) and log 0F1(m/2; k^2/4), the last being log I - (m/2-1) log(k/2) + log Gamma(m/2)."""
     _check_dimensions(m)
     k = k.double()
     order = m / 2 - 1
-    steps = max(STEPS_AT_LEAST, math.ceil(HIGH - order))
-    ratio, log_sum = _debye(k, order + steps)
+    steps = max(MIN_FRACTION_STEPS, math.ceil(MIN_DEBYE_ORDER - order))
+    ratio, log_sum = _expand_debye(k, order + steps)
     below = []
     for step in range(steps, 0, -1):
         below.append(k * ratio + 2 * (order + step))
@@ -118,10 +120,10 @@ def _bessel(k: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.Tensor, torch.
     return 1 / below[-1], ratio, log_sum - sum(math.log(2 * (order + step)) for step in range(1, steps + 1))
 
 
-def _debye(k: torch.Tensor, v: float) -> tuple[torch.Tensor, torch.Tensor]:
+def _expand_debye(k: torch.Tensor, v: float) -> tuple[torch.Tensor, torch.Tensor]:
     """I_{v+1} / I_v and log 0F1(v+1; k^2/4) for orders v that are not small, whatever k."""
     s = (k.square() + v**2).sqrt()
-    exponents, of_value, of_slope = _coefficients(k.device)
+    exponents, of_value, of_slope = _build_debye_coefficients(k.device)
     powers = s.reciprocal()[..., None] ** exponents
     angles = (v / s).square()[..., None] ** exponents
     value = 1 + ((angles @ of_value) * powers).sum(-1)
@@ -132,7 +134,7 @@ def _debye(k: torch.Tensor, v: float) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @cache
-def _coefficients(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _build_debye_coefficients(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Of Debye's series of I, and of that of I' less it (without a common factor k^2 / s^2).
 
     Columns are powers of 1/s, s^2 = k^2 + v^2, rows those of (v/s)^2.
@@ -154,7 +156,7 @@ def _coefficients(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, tor
     return exponents, of_value, of_slope
 
 
-def _slope(over_k: torch.Tensor, ratio: torch.Tensor, m: int) -> torch.Tensor:
+def _compute_slope(over_k: torch.Tensor, ratio: torch.Tensor, m: int) -> torch.Tensor:
     """A'(k)."""
     return 1 - ratio.square() - (m - 1) * over_k
 

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.attacks.membership.difference_vectors import dropped
+from recveil.attacks.membership.difference_vectors import count_missing_vectors
 from recveil.attacks.membership.reference_attacks import Evidence, ReferenceAttack
 from recveil.attacks.membership.rules import Rules
-from recveil.audits.membership.platforms import Served
+from recveil.audits.membership.platforms import ServedPlatform
 from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import MembershipAttack
 from recveil.core.random import generator
@@ -30,16 +30,24 @@ from recveil.core.types import Estimate, FloatArray, IntArray, Scores, Shadow, W
 from recveil.metrics.intervals import LEVEL
 from recveil.metrics.roc import Operating, auc, auc_difference, balanced_accuracy, best_threshold, tpr_at_fpr
 
-__all__ = ["EXPLAINED", "FPRS", "Found", "Game", "MembershipAudit", "attack", "game_of"]
+__all__ = [
+    "EXPLAINED",
+    "FALSE_POSITIVE_RATES",
+    "Found",
+    "MembershipGame",
+    "MembershipAudit",
+    "run_membership_attacks",
+    "game_of",
+]
 
-FPRS = (0.001, 0.01)
+FALSE_POSITIVE_RATES = (0.001, 0.01)
 """The false positive rates at which the share of members found is reported."""
 
 EXPLAINED = "explained by the serving rule"
 
 
 @dataclass(frozen=True, eq=False)
-class Game:
+class MembershipGame:
     """Shadow worlds whose members are known, the target, and apart from it the truth, where anybody knows it.
 
     `shadow_users` and `target_users` are the users' own ids, where at hand, to see that nobody is in both. `evidence`
@@ -77,7 +85,7 @@ class Game:
         for name, watched in [*(("shadow", s.watched) for s in self.shadows), ("target", self.target)]:
             if watched.item_vectors is None:
                 continue
-            lost = dropped(watched)
+            lost = count_missing_vectors(watched)
             if lost.touched or lost.listed:
                 said.append(
                     f"In the {name}, {lost.listed:,} listed and {lost.touched:,} touched items have no item vector and "
@@ -165,13 +173,13 @@ class MembershipAudit:
         }
 
 
-def game_of(shadow: Served, target: Served) -> Game:
+def game_of(shadow: ServedPlatform, target: ServedPlatform) -> MembershipGame:
     """The game on two platforms, the shadow known through and through, the target from outside."""
-    return Game((shadow.shadow,), target.watched, target.member)
+    return MembershipGame((shadow.shadow,), target.watched, target.member)
 
 
-def attack(
-    game: Game,
+def run_membership_attacks(
+    game: MembershipGame,
     attacks: Mapping[str, MembershipAttack | ReferenceAttack],
     *,
     seed: int,
@@ -219,7 +227,7 @@ def attack(
     return MembershipAudit(found, scores, asked, truth, game.notes)
 
 
-def _by_references(name: str, one: ReferenceAttack, game: Game) -> FloatArray:
+def _by_references(name: str, one: ReferenceAttack, game: MembershipGame) -> FloatArray:
     if game.evidence is None:
         raise UsageError(
             f"'{name}' compares the target with reference models, and none were trained. They need a target that is "
@@ -243,7 +251,7 @@ def _judge(
             ahead = min(gaps, key=lambda gap: gap.low)
         found[name] = Found(
             auc=auc(truth, score, level=level),
-            tpr_at_fpr={fpr: tpr_at_fpr(truth, score, fpr) for fpr in FPRS},
+            tpr_at_fpr={fpr: tpr_at_fpr(truth, score, fpr) for fpr in FALSE_POSITIVE_RATES},
             balanced_accuracy=balanced_accuracy(truth, score, thresholds[name]),
             threshold=thresholds[name],
             ahead=ahead,

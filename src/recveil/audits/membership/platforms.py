@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from recveil.attacks.membership.difference_vectors import flatten
+from recveil.attacks.membership.difference_vectors import flatten_histories
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.protocols import ListDefense, Recommender
 from recveil.core.types import Dataset, Estimate, FloatArray, IntArray, Shadow, Split, Watched
@@ -22,11 +22,21 @@ from recveil.data.member_split import Side
 from recveil.metrics.ranking import difference, mean, seen_items
 from recveil.models.scoring import top_k
 
-__all__ = ["Policy", "Served", "Trained", "defend", "factor_items", "serve", "train", "utility", "utility_lost"]
+__all__ = [
+    "ServingPolicy",
+    "ServedPlatform",
+    "TrainedPlatform",
+    "defend_lists",
+    "factor_items",
+    "train_and_serve",
+    "train_platform",
+    "measure_hit_rates",
+    "compare_nonmember_hits",
+]
 
-SERVING = ("fold-in", "popular")
-SEEN = ("excluded", "kept", "paper")
-KEPT_BACK_FROM = 3
+NONMEMBER_SERVING = ("fold-in", "popular")
+SEEN_ITEM_RULES = ("excluded", "kept", "paper")
+MIN_ITEMS_TO_HOLD_OUT = 3
 """A user with fewer items than this keeps them all."""
 
 
@@ -35,7 +45,7 @@ ScoreFunction = Callable[[IntArray], FloatArray]
 
 
 @dataclass(frozen=True)
-class Policy:
+class ServingPolicy:
     """What is served: `k` items, members' from the model, others' by `nonmembers`, `"fold-in"` or `"popular"`.
 
     `seen` says whether lists leave out what the user touched: `"excluded"` or `"kept"`, for both classes alike, or
@@ -48,20 +58,20 @@ class Policy:
     k: int = 100
 
     def __post_init__(self) -> None:
-        if self.nonmembers not in SERVING:
-            raise unknown_name("way to serve non-members", self.nonmembers, SERVING)
-        if self.seen not in SEEN:
-            raise unknown_name("rule for seen items", self.seen, SEEN)
+        if self.nonmembers not in NONMEMBER_SERVING:
+            raise unknown_name("way to serve non-members", self.nonmembers, NONMEMBER_SERVING)
+        if self.seen not in SEEN_ITEM_RULES:
+            raise unknown_name("rule for seen items", self.seen, SEEN_ITEM_RULES)
         if self.k < 1:
             raise UsageError(f"k is {self.k}. A list needs at least one place.")
 
-    def hides(self, *, member: bool) -> bool:
+    def hides_seen_items(self, *, member: bool) -> bool:
         """Whether this class is not shown what it touched."""
         return self.seen == "excluded" or (self.seen == "paper" and not member)
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class ServedPlatform:
     """One platform: what is seen of its users, and what it alone knows.
 
     `popularity` counts each item among the members, `held[u]` is the item held back of user u, -1 for none.
@@ -70,8 +80,8 @@ class Served:
     watched: Watched
     member: NDArray[np.bool_]
     popularity: FloatArray
-    held: IntArray
-    policy: Policy
+    held_out: IntArray
+    policy: ServingPolicy
 
     @property
     def shadow(self) -> Shadow:
@@ -80,7 +90,7 @@ class Served:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedPlatform:
     """A model that was trained on the members of a side: whom it scores how, before anything is listed.
 
     `to_members` and `to_others` score the catalog, the items that members touched, for users counted within each class.
@@ -89,27 +99,27 @@ class Trained:
     history: Dataset
     member: NDArray[np.bool_]
     popularity: FloatArray
-    held: IntArray
-    policy: Policy
-    to_members: ScoreFunction
-    to_others: ScoreFunction
+    held_out: IntArray
+    policy: ServingPolicy
+    score_members: ScoreFunction
+    score_nonmembers: ScoreFunction
 
-    def served(self, item_vectors: FloatArray | None) -> Served:
+    def serve_lists(self, item_vectors: FloatArray | None) -> ServedPlatform:
         """Lists for everybody."""
         catalog = np.flatnonzero(self.popularity)
-        hidden = _hidden(self.history, self.member, self.policy)[:, catalog]
+        hidden = _find_hidden_items(self.history, self.member, self.policy)[:, catalog]
         lists = np.full((self.history.n_users, self.policy.k), -1, dtype=np.int64)
-        for score, who in ((self.to_members, self.member), (self.to_others, ~self.member)):
+        for score, who in ((self.score_members, self.member), (self.score_nonmembers, ~self.member)):
             lists[who] = top_k(score, np.arange(who.sum()), self.policy.k, hidden[np.flatnonzero(who)])
         lists = np.where(lists >= 0, catalog[lists], -1)
-        watched = Watched(_histories(self.history), lists, item_vectors)
-        return Served(watched, self.member, self.popularity, self.held, self.policy)
+        watched = Watched(_split_histories(self.history), lists, item_vectors)
+        return ServedPlatform(watched, self.member, self.popularity, self.held_out, self.policy)
 
     def score(self, users: IntArray) -> FloatArray:
         """What these users' scores are for every item; what is not in the catalog has none, which is not a number."""
         place = np.where(self.member, np.cumsum(self.member), np.cumsum(~self.member)) - 1
         scores = np.full((len(users), len(self.popularity)), np.nan)
-        for score, who in ((self.to_members, self.member[users]), (self.to_others, ~self.member[users])):
+        for score, who in ((self.score_members, self.member[users]), (self.score_nonmembers, ~self.member[users])):
             rows = np.flatnonzero(who)
             scores[np.ix_(rows, np.flatnonzero(self.popularity))] = score(place[users[rows]])
         return scores
@@ -121,9 +131,11 @@ def factor_items(part: Dataset, model: Recommender, *, rng: np.random.Generator)
     return np.asarray(model.fit(Split(part, nothing, nothing), rng=rng).item_vectors_)
 
 
-def train(side: Side, model: Recommender, policy: Policy, *, rng: np.random.Generator) -> Trained:
+def train_platform(
+    side: Side, model: Recommender, policy: ServingPolicy, *, rng: np.random.Generator
+) -> TrainedPlatform:
     """Train the model on the members of this side."""
-    history, held = _hold_back(side.data)
+    history, held = _hold_out_newest(side.data)
     members, others = np.flatnonzero(side.member), np.flatnonzero(~side.member)
     popularity = np.bincount(Side(history, side.member).members.item, minlength=history.n_items).astype(np.float64)
     catalog = np.flatnonzero(popularity)
@@ -133,57 +145,57 @@ def train(side: Side, model: Recommender, policy: Policy, *, rng: np.random.Gene
             f"Use k at most {len(catalog)}."
         )
     train_rng, fold_rng = rng.spawn(2)
-    model.fit(_members_split(history, held, members, catalog), rng=train_rng)
-    to_others = _charts(popularity[catalog])
+    model.fit(_build_member_split(history, held, members, catalog), rng=train_rng)
+    to_others = _score_by_popularity(popularity[catalog])
     if policy.nonmembers == "fold-in":
-        histories = _histories(history)
-        to_others = _folded(model, [histories[u] for u in others], catalog, to_others, rng=fold_rng)
-    return Trained(history, side.member, popularity, held, policy, model.score, to_others)
+        histories = _split_histories(history)
+        to_others = _score_by_fold_in(model, [histories[u] for u in others], catalog, to_others, rng=fold_rng)
+    return TrainedPlatform(history, side.member, popularity, held, policy, model.score, to_others)
 
 
-def serve(
-    side: Side, model: Recommender, policy: Policy, item_vectors: FloatArray | None, *, rng: np.random.Generator
-) -> Served:
+def train_and_serve(
+    side: Side, model: Recommender, policy: ServingPolicy, item_vectors: FloatArray | None, *, rng: np.random.Generator
+) -> ServedPlatform:
     """Train the model on the members of this side and serve everybody on it."""
-    return train(side, model, policy, rng=rng).served(item_vectors)
+    return train_platform(side, model, policy, rng=rng).serve_lists(item_vectors)
 
 
-def defend(served: Served, defense: ListDefense, *, rng: np.random.Generator) -> Served:
+def defend_lists(served: ServedPlatform, defense: ListDefense, *, rng: np.random.Generator) -> ServedPlatform:
     """The same platform with its lists defended."""
-    owner, item = flatten(served.watched.histories)
+    owner, item = flatten_histories(served.watched.histories)
     shape = (len(served.member), len(served.popularity))
     seen = sparse.csr_array((np.ones(len(item)), (owner, item)), shape=shape)
-    own = seen if served.policy.hides(member=False) else None
+    own = seen if served.policy.hides_seen_items(member=False) else None
     lists = defense(served.watched.lists, served.member, served.popularity, rng=rng, seen=own)
     return replace(served, watched=replace(served.watched, lists=lists))
 
 
-def utility(served: Served) -> dict[str, Estimate]:
+def measure_hit_rates(served: ServedPlatform) -> dict[str, Estimate]:
     """How often the item held back is in the list, of members and of others."""
-    hit = _hits(served)
-    known = served.held >= 0
+    hit = _find_hits(served)
+    known = served.held_out >= 0
     return {name: mean(hit[known & who]) for name, who in (("members", served.member), ("others", ~served.member))}
 
 
-def utility_lost(before: Served, after: Served) -> Estimate:
+def compare_nonmember_hits(before: ServedPlatform, after: ServedPlatform) -> Estimate:
     """By how much the hit rate of the others changed, paired: below zero is a loss."""
-    who = (before.held >= 0) & ~before.member
-    return difference(_hits(after)[who], _hits(before)[who])
+    who = (before.held_out >= 0) & ~before.member
+    return difference(_find_hits(after)[who], _find_hits(before)[who])
 
 
-def _hits(served: Served) -> FloatArray:
-    return np.asarray((served.watched.lists == served.held[:, None]).any(1), dtype=np.float64)
+def _find_hits(served: ServedPlatform) -> FloatArray:
+    return np.asarray((served.watched.lists == served.held_out[:, None]).any(1), dtype=np.float64)
 
 
-def _members_split(history: Dataset, held: IntArray, members: IntArray, catalog: IntArray) -> Split:
+def _build_member_split(history: Dataset, held: IntArray, members: IntArray, catalog: IntArray) -> Split:
     """As the model sees it: members and the items they touched, numbered from 0; it is judged by what it can know."""
     judged = members[np.isin(held[members], catalog)]
     newest = replace(history, user=judged, item=held[judged], time=None)
     train = history.take(np.isin(history.user, members))
-    return Split(*(_renumbered(part, members, catalog) for part in (train, newest, newest.take(judged[:0]))))
+    return Split(*(_renumber(part, members, catalog) for part in (train, newest, newest.take(judged[:0]))))
 
 
-def _renumbered(part: Dataset, members: IntArray, catalog: IntArray) -> Dataset:
+def _renumber(part: Dataset, members: IntArray, catalog: IntArray) -> Dataset:
     return replace(
         part,
         user=np.searchsorted(members, part.user),
@@ -194,18 +206,18 @@ def _renumbered(part: Dataset, members: IntArray, catalog: IntArray) -> Dataset:
     )
 
 
-def _hidden(history: Dataset, member: NDArray[np.bool_], policy: Policy) -> sparse.csr_array:
+def _find_hidden_items(history: Dataset, member: NDArray[np.bool_], policy: ServingPolicy) -> sparse.csr_array:
     """What each user must not be listed."""
-    hides = np.array([policy.hides(member=False), policy.hides(member=True)])
+    hides = np.array([policy.hides_seen_items(member=False), policy.hides_seen_items(member=True)])
     return seen_items(history.take(hides[member.astype(np.int64)][history.user]))
 
 
-def _charts(popularity: FloatArray) -> ScoreFunction:
+def _score_by_popularity(popularity: FloatArray) -> ScoreFunction:
     """The same scores for everybody: how popular each item is."""
     return lambda users: np.tile(popularity, (len(users), 1))
 
 
-def _folded(
+def _score_by_fold_in(
     model: Recommender,
     histories: Sequence[IntArray],
     catalog: IntArray,
@@ -218,7 +230,7 @@ def _folded(
         raise UsageError(
             f"{type(model).__name__} cannot serve users it was not trained on. Serve the others by 'popular'."
         )
-    owner, item = flatten(histories)
+    owner, item = flatten_histories(histories)
     known = np.isin(item, catalog)
     counts = np.bincount(owner[known], minlength=len(histories))
     parts = np.split(np.searchsorted(catalog, item[known]), np.cumsum(counts)[:-1])
@@ -235,7 +247,7 @@ def _folded(
     return score
 
 
-def _hold_back(data: Dataset) -> tuple[Dataset, IntArray]:
+def _hold_out_newest(data: Dataset) -> tuple[Dataset, IntArray]:
     """Everybody's history without the newest item, and that item; -1 for users who have too few."""
     order = np.lexsort((np.arange(len(data)) if data.time is None else data.time, data.user))
     size = np.bincount(data.user, minlength=data.n_users)
@@ -243,7 +255,7 @@ def _hold_back(data: Dataset) -> tuple[Dataset, IntArray]:
         raise DataError(
             f"{int((size == 0).sum())} of {data.n_users} users of '{data.name}' have no history. Leave these users out."
         )
-    enough = size >= KEPT_BACK_FROM
+    enough = size >= MIN_ITEMS_TO_HOLD_OUT
     newest = order[(np.cumsum(size) - 1)[enough]]
     held = np.full(data.n_users, -1, dtype=np.int64)
     held[enough] = data.item[newest]
@@ -252,6 +264,6 @@ def _hold_back(data: Dataset) -> tuple[Dataset, IntArray]:
     return data.take(order[kept[order]]), held
 
 
-def _histories(data: Dataset) -> list[IntArray]:
+def _split_histories(data: Dataset) -> list[IntArray]:
     """What each user touched; the rows are in order of user and time."""
     return np.split(data.item, np.cumsum(np.bincount(data.user, minlength=data.n_users))[:-1])

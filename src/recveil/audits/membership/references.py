@@ -14,24 +14,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.attacks.membership.difference_vectors import flatten
+from recveil.attacks.membership.difference_vectors import flatten_histories
 from recveil.attacks.membership.likelihood import SIGNALS, pair_signals
 from recveil.attacks.membership.reference_attacks import Evidence
-from recveil.audits.membership.platforms import Policy, Trained, train
+from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.progress import track
 from recveil.core.protocols import Recommender
 from recveil.core.types import FloatArray, IntArray
 from recveil.data.member_split import Side
 
-__all__ = ["References"]
+__all__ = ["ReferenceModels"]
 
-FEWEST = 4
+MIN_REFERENCE_MODELS = 4
 """Two with each user and two without."""
 
 
 @dataclass(frozen=True)
-class References:
+class ReferenceModels:
     """How many reference models there are, and the signal that is taken from their scores and the target's.
 
     `"rank-percentile"` suits every model; `"log-odds"` those trained by cross-entropy, `"bpr-margin"` those by BPR.
@@ -41,15 +41,15 @@ class References:
     signal: str = "rank-percentile"
 
     def __post_init__(self) -> None:
-        if self.n < FEWEST or self.n % 2:
+        if self.n < MIN_REFERENCE_MODELS or self.n % 2:
             raise UsageError(
-                f"{self.n} reference models were asked for. An even number of {FEWEST} or more is needed, so that as "
+                f"{self.n} reference models were asked for. An even number of {MIN_REFERENCE_MODELS} or more is needed, so that as "
                 "many have each user as have not."
             )
         if self.signal not in SIGNALS:
             raise unknown_name("signal", self.signal, SIGNALS)
 
-    def check(self, policy: Policy) -> None:
+    def check(self, policy: ServingPolicy) -> None:
         """Say it where these models could not be compared with a target that serves like this."""
         if policy.nonmembers != "fold-in":
             raise UsageError(
@@ -58,28 +58,28 @@ class References:
             )
 
     def evidence(
-        self, side: Side, target: Trained, make: Callable[[], Recommender], *, rng: np.random.Generator
+        self, side: Side, target: TrainedPlatform, make: Callable[[], Recommender], *, rng: np.random.Generator
     ) -> Evidence:
         """Train the models and ask them and the target; who is a member of the side is not looked at."""
         self.check(target.policy)
-        inside = halves(side.data.n_users, self.n, rng)
-        known = (target.popularity > 0) & in_every_half(target, inside)
-        pairs = _Pairs.of(target, known)
+        inside = draw_halves(side.data.n_users, self.n, rng)
+        known = (target.popularity > 0) & find_shared_items(target, inside)
+        pairs = _SharedPairs.of(target, known)
         observed = pairs.log_odds(target, self.signal)
         unlisted, signal = replace(target.policy, k=1), []
         for r in track(range(self.n), "training reference models", self.n):
-            reference = train(Side(side.data, inside[:, r]), make(), unlisted, rng=rng.spawn(1)[0])
+            reference = train_platform(Side(side.data, inside[:, r]), make(), unlisted, rng=rng.spawn(1)[0])
             signal.append(pairs.log_odds(reference, self.signal))
         return Evidence(pairs.user, np.stack(signal, axis=1), observed, inside)
 
 
-def halves(users: int, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def draw_halves(users: int, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Who is in which of n models: every user in half of them."""
     inside: NDArray[np.bool_] = rng.permuted(np.tile(np.arange(n) < n // 2, (users, 1)), axis=1)
     return inside
 
 
-def in_every_half(target: Trained, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def find_shared_items(target: TrainedPlatform, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which items somebody touched in each of the halves."""
     history = target.history
     touched = [np.bincount(history.item[who[history.user]], minlength=history.n_items) > 0 for who in inside.T]
@@ -87,7 +87,7 @@ def in_every_half(target: Trained, inside: NDArray[np.bool_]) -> NDArray[np.bool
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class _SharedPairs:
     """Users who touched any item that all models know, and those items, numbered from 0."""
 
     users: IntArray
@@ -95,7 +95,7 @@ class _Pairs:
     known: IntArray
 
     @classmethod
-    def of(cls, target: Trained, known: NDArray[np.bool_]) -> _Pairs:
+    def of(cls, target: TrainedPlatform, known: NDArray[np.bool_]) -> _SharedPairs:
         history = target.history.take(known[target.history.item])
         users, counts = np.unique(history.user, return_counts=True)
         if not len(users):
@@ -105,9 +105,9 @@ class _Pairs:
 
     @property
     def user(self) -> IntArray:
-        return self.users[flatten(self.histories)[0]]
+        return self.users[flatten_histories(self.histories)[0]]
 
-    def log_odds(self, model: Trained, kind: str) -> FloatArray:
+    def log_odds(self, model: TrainedPlatform, kind: str) -> FloatArray:
         """Of each pair, by this model."""
 
         def score(rows: IntArray) -> FloatArray:

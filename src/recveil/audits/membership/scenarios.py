@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.attacks.membership.item_texts import item_vectors
+from recveil.attacks.membership.item_texts import encode_item_texts
 from recveil.attacks.membership.reference_attacks import Evidence
 from recveil.audits.catalog import model_for
-from recveil.audits.membership.audit import Game
+from recveil.audits.membership.audit import MembershipGame
 from recveil.audits.membership.platforms import (
-    Policy,
-    Served,
-    Trained,
-    defend,
+    ServedPlatform,
+    ServingPolicy,
+    TrainedPlatform,
+    compare_nonmember_hits,
+    defend_lists,
     factor_items,
-    train,
-    utility,
-    utility_lost,
+    measure_hit_rates,
+    train_platform,
 )
-from recveil.audits.membership.references import References
+from recveil.audits.membership.references import ReferenceModels
 from recveil.core.errors import UsageError
 from recveil.core.protocols import Recommender
 from recveil.core.random import generator
@@ -40,14 +40,14 @@ from recveil.data.sources.catalog import load_data
 from recveil.defenses.lists.popularity import Popularity
 from recveil.models.lfm import LFM
 
-__all__ = ["Items", "Model", "Seen", "Stage", "World"]
+__all__ = ["ItemSource", "ModelConfig", "ObservedScenario", "PreparedScenario", "TrainedScenario"]
 
 SEQUENTIAL = ("bert4rec", "caser", "gru4rec")
-K = 100
+DEFAULT_LIST_LENGTH = 100
 
 
 @dataclass(frozen=True)
-class Items:
+class ItemSource:
     """What the outsider knows of the items: a table of vectors, or texts; else they are factored from histories."""
 
     vectors: Path | None = None
@@ -60,7 +60,7 @@ class Items:
     def read(self, ids: Ids) -> FloatArray | None:
         """A vector for each of these items, NaN where there is none; None where no file was given."""
         if self.texts is not None:
-            return item_vectors(read_texts(self.texts, ids))
+            return encode_item_texts(read_texts(self.texts, ids))
         if self.vectors is None:
             return None
         table = read_embeddings(self.vectors, of="item")
@@ -68,22 +68,22 @@ class Items:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class PreparedScenario:
     """What is attacked and what is known of it; `before` and `static` are the games that a defense is compared by.
 
     In `before` nobody is defended; in `static` the target is and the attacker learns from a shadow that is not.
     """
 
-    game: Game
+    game: MembershipGame
     about: Mapping[str, Any]
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    before: Game | None = None
-    static: Game | None = None
+    before: MembershipGame | None = None
+    static: MembershipGame | None = None
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelConfig:
     """A recommender by name, with options."""
 
     name: str
@@ -95,7 +95,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class World:
+class TrainedScenario:
     """A target to be trained here, the shadow that the attacker trains, and how both serve.
 
     `kept` takes each model, by name, before it is trained: a study looks up there whether it was trained before.
@@ -103,13 +103,13 @@ class World:
     """
 
     data: str
-    target: Model
-    shadow: Model
-    policy: Policy
+    target: ModelConfig
+    shadow: ModelConfig
+    policy: ServingPolicy
     user_minimum: int | None = None
     defense: Popularity | None = None
-    kept: Callable[[str, Recommender], Recommender] = lambda name, model: model
-    references: References | None = None
+    wrap_model: Callable[[str, Recommender], Recommender] = lambda name, model: model
+    references: ReferenceModels | None = None
 
     def __post_init__(self) -> None:
         if self.references is None:
@@ -128,9 +128,9 @@ class World:
         users, items = (5, 5) if sequential else (20, 1)
         return users if self.user_minimum is None else self.user_minimum, items
 
-    def stage(self, items: Items, *, vectors: bool, seed: int, device: str | None) -> Stage:
+    def build(self, items: ItemSource, *, vectors: bool, seed: int, device: str | None) -> PreparedScenario:
         """Split the users in three, train both models and serve everybody; without `vectors` items stay numbers."""
-        models = [self.kept(model.name, model.made(self.data, device)) for model in (self.shadow, self.target)]
+        models = [self.wrap_model(model.name, model.made(self.data, device)) for model in (self.shadow, self.target)]
         user_minimum, item_minimum = self.minimums
         data = load_data(self.data, seed=seed)
         rng = generator(seed, "membership", "parts")
@@ -140,10 +140,10 @@ class World:
             known, source = self._items(items, parts.item_part, seed=seed, device=device)
         sides = {"shadow": parts.shadow, "target": parts.target}
         trained = [
-            train(side, model, self.policy, rng=generator(seed, "membership", name))
+            train_platform(side, model, self.policy, rng=generator(seed, "membership", name))
             for (name, side), model in zip(sides.items(), models, strict=True)
         ]
-        served = [platform.served(known) for platform in trained]
+        served = [platform.serve_lists(known) for platform in trained]
         ids = [side.data.user_ids for side in sides.values()]
         about = {
             "name": data.name if self.data == "demo" else Path(self.data).stem,
@@ -161,36 +161,36 @@ class World:
         evidence = self._evidence(parts.target, trained[1], seed=seed, device=device)
         game = replace(_game(served[0], served[1], ids), evidence=evidence)
         if self.defense is None:
-            return Stage(game, about, facts, notes)
+            return PreparedScenario(game, about, facts, notes)
         shadow, target = (
-            defend(one, self.defense, rng=generator(seed, "membership", "defense", name))
+            defend_lists(one, self.defense, rng=generator(seed, "membership", "defense", name))
             for name, one in zip(sides, served, strict=True)
         )
-        lost = utility_lost(served[1], target).to_dict()
+        lost = compare_nonmember_hits(served[1], target).to_dict()
         facts |= {
             "utility": {"before": facts["utility"], "after": _utility(target), "others_lost": lost},
             "defense": {"method": "popularity", **asdict(self.defense)},
         }
-        return Stage(_game(shadow, target, ids), about, facts, notes, game, _game(served[0], target, ids))
+        return PreparedScenario(_game(shadow, target, ids), about, facts, notes, game, _game(served[0], target, ids))
 
-    def _evidence(self, side: Side, target: Trained, *, seed: int, device: str | None) -> Evidence | None:
+    def _evidence(self, side: Side, target: TrainedPlatform, *, seed: int, device: str | None) -> Evidence | None:
         """What reference models say, of the kind that the shadow is: that is what the attacker takes the target for."""
         if self.references is None:
             return None
         rng = generator(seed, "membership", "references")
         return self.references.evidence(side, target, lambda: self.shadow.made(self.data, device), rng=rng)
 
-    def _items(self, items: Items, part: Dataset, *, seed: int, device: str | None) -> tuple[FloatArray, str]:
+    def _items(self, items: ItemSource, part: Dataset, *, seed: int, device: str | None) -> tuple[FloatArray, str]:
         known = items.read(part.item_ids)
         if known is not None:
             return known, "texts, hashed" if items.texts else "given"
         rng = generator(seed, "membership", "items")
-        factors = factor_items(part, self.kept("lfm", LFM(device=device)), rng=rng)
+        factors = factor_items(part, self.wrap_model("lfm", LFM(device=device)), rng=rng)
         return factors, "factored from users of neither shadow nor target (LFM)"
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedScenario:
     """Files of what was seen of a target and of a shadow, and of who is a member."""
 
     target_histories: Path
@@ -201,7 +201,7 @@ class Seen:
     target_members: Path | None = None
     k: int | None = None
 
-    def stage(self, items: Items, *, vectors: bool, seed: int, device: str | None) -> Stage:
+    def build(self, items: ItemSource, *, vectors: bool, seed: int, device: str | None) -> PreparedScenario:
         """Read and number everything alike; without item vectors those of the shadow histories are made."""
         tables = [self.target_histories, self.target_lists, self.shadow_histories, self.shadow_lists]
         ids = item_ids(tables)
@@ -213,7 +213,7 @@ class Seen:
         blind = [Watched(platform.histories, self._cut(platform)) for platform in (shadow, target)]
         raw = [np.asarray(u.to_numpy(zero_copy_only=False)) for u in users]
         # Whatever is wrong with the users is said before item vectors are made.
-        game = Game((Shadow(blind[0], member),), blind[1], truth, raw[0], raw[1])
+        game = MembershipGame((Shadow(blind[0], member),), blind[1], truth, raw[0], raw[1])
         known, source, notes = None, "none", []
         if vectors:
             known, source = items.read(ids), "texts, hashed" if items.texts else "given"
@@ -232,7 +232,7 @@ class Seen:
             "item_vectors": source,
             "serving": None,
         }
-        return Stage(replace(game, shadows=(Shadow(seen, member),), target=watched), about, {}, notes)
+        return PreparedScenario(replace(game, shadows=(Shadow(seen, member),), target=watched), about, {}, notes)
 
     def _cut(self, platform: Platform) -> NDArray[np.int64]:
         """The first k places of the lists."""
@@ -248,13 +248,13 @@ def _factored(shadow: Platform, ids: Ids, *, seed: int, device: str | None) -> F
     return spread(rows, placed(comparable(ids, "the items"), comparable(data.item_ids, "the shadow histories")))
 
 
-def _game(shadow: Served, target: Served, ids: list[NDArray[Any]]) -> Game:
-    return Game((shadow.shadow,), target.watched, target.member, ids[0], ids[1])
+def _game(shadow: ServedPlatform, target: ServedPlatform, ids: list[NDArray[Any]]) -> MembershipGame:
+    return MembershipGame((shadow.shadow,), target.watched, target.member, ids[0], ids[1])
 
 
-def _utility(served: Served) -> dict[str, Any]:
+def _utility(served: ServedPlatform) -> dict[str, Any]:
     """How often the item held back is in the list."""
-    return {who: e.to_dict() for who, e in utility(served).items()}
+    return {who: e.to_dict() for who, e in measure_hit_rates(served).items()}
 
 
 def _said(lost: Filtered) -> list[str]:
