@@ -24,12 +24,24 @@ import numpy as np
 from scipy import sparse
 
 from recveil.core.errors import UsageError, unknown_name
+from recveil.core.traits import Choice, DefenseTraits, Range
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
 from recveil.defenses.data.class_evidence import telling
 from recveil.defenses.data.profiles import check_share, lengths, named, some_of, with_items
 from recveil.metrics.ranking import seen_items
 
 __all__ = ["BlurMe"]
+
+METHODS = (
+    DefenseTraits(
+        "blurme",
+        builder="BlurMe",
+        place="data",
+        undisclosed_users="keep their profiles as they are",
+        search_space={"share": Range(0.01, 0.3, log=True), "mode": Choice(("sampled", "greedy", "random"))},
+        paper="Weinsberg et al., BlurMe: Inferring and Obfuscating User Gender Based on Ratings (RecSys 2012)",
+    ),
+)
 
 MODES = ("greedy", "sampled", "random")
 BLOCK = 2_000_000  # scores held at once

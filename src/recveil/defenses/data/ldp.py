@@ -22,10 +22,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from recveil.core.errors import UsageError
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Dataset, IntArray
 from recveil.defenses.data.profiles import check_share, named, with_items
 
 __all__ = ["LDP", "epsilon_of"]
+
+METHODS = (
+    DefenseTraits(
+        "ldp",
+        builder="LDP",
+        place="data",
+        needs_labels=False,
+        undisclosed_users="are treated like all others",
+        search_space={"epsilon": Range(1.0, 8.0)},
+        paper="Warner, Randomized Response (Journal of the American Statistical Association, 1965)",
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recveil.core.errors import UsageError, unknown_name
+from recveil.core.traits import Choice, DefenseTraits, Range
 from recveil.core.types import Attribute, Dataset, FloatArray
 from recveil.defenses.data.class_evidence import telling
 from recveil.defenses.data.profiles import check_share, lengths, named, some_of, top_rows
 from recveil.metrics.ranking import seen_items
 
 __all__ = ["Retrain"]
+
+METHODS = (
+    DefenseTraits(
+        "retrain",
+        builder="Retrain",
+        place="data",
+        needs_labels=False,
+        undisclosed_users="are treated like all others, or left alone where the most telling interactions go",
+        search_space={"share": Range(0.02, 0.5, log=True), "which": Choice(("random", "telling"))},
+        paper="Wu et al., AttrCloak (ICDE 2025), Table I",
+    ),
+)
 
 WHICH = ("random", "telling")
 

@@ -21,6 +21,7 @@ import torch
 
 from recveil.core import device as devices
 from recveil.core.errors import UsageError
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNKNOWN, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of, check_table
 from recveil.defenses.embeddings.gaussian import carry
@@ -30,6 +31,35 @@ from recveil.transport.moments import Moments
 from recveil.transport.tradeoff import Point, Tradeoff
 
 __all__ = ["AttrCloak", "AttrCloakDD", "AttrCloakDF", "with_rest"]
+
+METHODS = (
+    DefenseTraits(
+        "attrcloak",
+        builder="AttrCloak",
+        blends=False,
+        equalizes_covariances=True,
+        undisclosed_users="stay where they are",
+        search_space={"strength": Range(0.3, 1.0)},
+        paper="Wu et al., AttrCloak (ICDE 2025), as one goal with a limit",
+    ),
+    DefenseTraits(
+        "attrcloak-df",
+        builder="AttrCloakDF",
+        equalizes_covariances=True,
+        undisclosed_users="stay where they are",
+        search_space={"floor": Range(0.05, 0.95)},
+        paper="Wu et al., AttrCloak (ICDE 2025)",
+    ),
+    DefenseTraits(
+        "attrcloak-dd",
+        builder="AttrCloakDD",
+        needs_loss=True,
+        equalizes_covariances=True,
+        undisclosed_users="stay where they are",
+        search_space={"rate": Range(1e-4, 3e-2, log=True), "floor": Range(0.0, 0.9)},
+        paper="Wu et al., AttrCloak (ICDE 2025)",
+    ),
+)
 
 Utility = Callable[[torch.Tensor], torch.Tensor]
 

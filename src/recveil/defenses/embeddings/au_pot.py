@@ -24,10 +24,29 @@ import torch
 from recveil.core import device as devices
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.progress import track
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNKNOWN, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of, check_table
 
 __all__ = ["D2D", "U2U", "mmd", "order_hinge", "pair_distance"]
+
+METHODS = (
+    DefenseTraits(
+        "u2u",
+        builder="U2U",
+        undisclosed_users="stay where they are",
+        search_space={"weight": Range(0.03, 10.0, log=True)},
+        paper="Li et al., Making Users Indistinguishable (ACM MM 2023)",
+    ),
+    DefenseTraits(
+        "d2d",
+        builder="D2D",
+        quadratic=True,
+        undisclosed_users="stay where they are",
+        search_space={"weight": Range(0.003, 3.0, log=True)},
+        paper="Li et al., Making Users Indistinguishable (ACM MM 2023)",
+    ),
+)
 
 BLOCK = {"cpu": 256, "cuda": 4096}
 """Users whose distances to as many others are held at once: few enough for a cache, or to keep a GPU busy."""

@@ -18,10 +18,21 @@ import torch
 from recveil.core import device as devices
 from recveil.core.errors import UsageError
 from recveil.core.random import torch_generator
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table
 
 __all__ = ["Noise"]
+
+METHODS = (
+    DefenseTraits(
+        "noise",
+        builder="Noise",
+        needs_labels=False,
+        undisclosed_users="got noise like all others",
+        search_space={"scale": Range(0.05, 3.0, log=True)},
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,30 @@ from recveil.core.errors import DataError, TrainingError, UsageError, unknown_na
 from recveil.core.progress import track
 from recveil.core.protocols import TrainingDefense
 from recveil.core.random import torch_generator
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNKNOWN, Attribute, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table
 from recveil.defenses.training.adversarial import Adversarial
 from recveil.defenses.training.raid import RaidPaper
 
 __all__ = ["AdversarialPoT", "Penalized", "RaidPoT"]
+
+METHODS = (
+    DefenseTraits(
+        "adversarial-pot",
+        builder="AdversarialPoT",
+        for_comparison=True,
+        search_space={"weight": Range(0.001, 1.0, log=True)},
+        paper="Feng et al., RAID (2025), Table 5",
+    ),
+    DefenseTraits(
+        "raid-pot",
+        builder="RaidPoT",
+        for_comparison=True,
+        search_space={"weight": Range(0.001, 1.0, log=True)},
+        paper="Feng et al., RAID (2025), Table 5",
+    ),
+)
 
 RETENTION = ("l2", "utility")
 

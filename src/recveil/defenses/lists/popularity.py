@@ -16,9 +16,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recveil.core.errors import DataError, UsageError
+from recveil.core.traits import DefenseTraits
 from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Popularity"]
+
+METHODS = (
+    DefenseTraits(
+        "popularity",
+        builder="Popularity",
+        place="lists",
+        needs_labels=False,
+        undisclosed_users="are treated like all others",
+        paper="Zhang et al., Membership Inference Attacks Against Recommender Systems (CCS 2021)",
+    ),
+)
 
 _BLOCK = 2**22  # random numbers held at a time
 

@@ -22,6 +22,7 @@ import torch
 
 from recveil.core.errors import UsageError
 from recveil.core.protocols import Penalty
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
 from recveil.defenses.training.discriminators import Groups, Standard, secrets_of
 from recveil.defenses.training.option_checks import (
@@ -34,6 +35,19 @@ from recveil.defenses.training.option_checks import (
 )
 
 __all__ = ["Adversarial"]
+
+METHODS = (
+    DefenseTraits(
+        "adversarial",
+        builder="Adversarial",
+        place="training",
+        numeric_targets=True,
+        undisclosed_users="take no penalty",
+        search_space={"weight": Range(0.005, 0.5, log=True)},
+        paper="Ganhoer et al., Unlearning Protected User Attributes in Recommendations with Adversarial Training "
+        "(SIGIR 2022)",
+    ),
+)
 
 BATCH = 512
 """Users that discriminators learn from at a time when they catch up."""

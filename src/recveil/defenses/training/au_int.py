@@ -22,6 +22,7 @@ import torch
 
 from recveil.core.protocols import Penalty
 from recveil.core.random import torch_generator
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNKNOWN, Attribute
 from recveil.defenses.embeddings.au_pot import Objective, mmd, pair_distance
 from recveil.defenses.training.option_checks import (
@@ -34,6 +35,25 @@ from recveil.defenses.training.option_checks import (
 )
 
 __all__ = ["D2DInT", "U2UInT"]
+
+METHODS = (
+    DefenseTraits(
+        "u2u-int",
+        builder="U2UInT",
+        place="training",
+        undisclosed_users="take no penalty",
+        search_space={"weight": Range(0.01, 10.0, log=True)},
+        paper="Li et al., Making Users Indistinguishable (ACM MM 2023), in training",
+    ),
+    DefenseTraits(
+        "d2d-int",
+        builder="D2DInT",
+        place="training",
+        undisclosed_users="take no penalty",
+        search_space={"weight": Range(0.01, 10.0, log=True)},
+        paper="Li et al., Making Users Indistinguishable (ACM MM 2023), in training",
+    ),
+)
 
 
 @dataclass(frozen=True)

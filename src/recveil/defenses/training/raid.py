@@ -35,12 +35,40 @@ import torch
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import Penalty
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.alignment import SEEDINGS, Alignment, Atoms, ClassMaps
 from recveil.defenses.training.attribute_pull import Pull
 
 __all__ = ["Raid", "RaidPaper"]
+
+METHODS = (
+    DefenseTraits(
+        "raid",
+        builder="Raid",
+        place="training",
+        undisclosed_users="take no penalty, and go through the label-free map at the end",
+        search_space={
+            "eta": Range(0.003, 0.3, log=True),
+            "xi": Range(1, 8),
+            "phase_one": Range(0.1, 0.6),
+        },
+        paper="Feng et al., RAID (2025), with continuous class maps",
+    ),
+    DefenseTraits(
+        "raid-paper",
+        builder="RaidPaper",
+        place="training",
+        undisclosed_users="take no penalty",
+        search_space={
+            "eta": Range(0.05, 10.0, log=True),
+            "xi": Range(1, 8),
+            "phase_one": Range(0.1, 0.6),
+        },
+        paper="Feng et al., RAID (2025)",
+    ),
+)
 
 ALONG = "displacement"
 SELDOM = 16

@@ -22,6 +22,7 @@ import torch
 
 from recveil.core.errors import UsageError
 from recveil.core.protocols import Penalty
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
 from recveil.defenses.training.discriminators import Groups, Standard, secrets_of
 from recveil.defenses.training.option_checks import (
@@ -34,6 +35,19 @@ from recveil.defenses.training.option_checks import (
 )
 
 __all__ = ["RAP"]
+
+METHODS = (
+    DefenseTraits(
+        "rap",
+        builder="RAP",
+        place="training",
+        numeric_targets=True,
+        undisclosed_users="take no penalty",
+        search_space={"weight": Range(0.005, 1.0, log=True)},
+        paper="Beigi et al., Privacy-Aware Recommendation with Private-Attribute Protection using Adversarial Learning "
+        "(WSDM 2020)",
+    ),
+)
 
 BLOCK = 1024
 """Users whose scores of all items are held at once."""
