@@ -1,16 +1,16 @@
-"""What an audit found of one attribute, and what it means: numbers, verdict, one plain sentence."""
+"""The audit of one attribute with classes, and the rule that turns an advantage into a verdict."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from recveil.audits.attribute.folds import Trial
+from recveil.audits.attribute.folds import FoldTrial
+from recveil.core.result_parts import AttackResult, ClassTarget, Headline, Verdict
 from recveil.core.types import Estimate, FloatArray, IntArray
 
-__all__ = ["MARGIN", "METRICS", "AttackResult", "TargetAudit", "judged"]
+__all__ = ["MARGIN", "METRICS", "TargetAudit", "judge_advantage"]
 
 METRICS = ("balanced_accuracy", "advantage", "accuracy", "macro_f1", "auc")
 
@@ -18,45 +18,44 @@ MARGIN = 0.05
 """An advantage under this is called no leak."""
 
 
-@dataclass(frozen=True)
-class AttackResult:
-    """What one attacker reached on the users under attack."""
+def judge_advantage(advantage: Estimate, degenerate: bool, *, margin: float, resolution: float) -> Verdict:
+    """Return the verdict on a headline advantage.
 
-    balanced_accuracy: Estimate
-    advantage: Estimate
-    accuracy: Estimate
-    macro_f1: Estimate
-    auc: Estimate
-    recall: dict[str, Estimate]
-    inverted: bool
-    degenerate: bool
+    Leak: the interval excludes chance and the estimate reaches the margin. None: the whole interval lies under the
+    margin, the attacker made predictions that vary, and there were users enough to resolve twice the margin.
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        plain = {name: getattr(self, name).to_dict() for name in METRICS}
-        recall = {k: e.to_dict() for k, e in self.recall.items()}
-        return {**plain, "recall": recall, "inverted": self.inverted, "degenerate": self.degenerate}
-
-
-def judged(a: Estimate, degenerate: bool, *, margin: float, resolution: float) -> str:
-    """`leak`, `none` or `inconclusive`, from the interval of the headline advantage against the margin.
-
-    Leak: chance is excluded and the estimate reaches the margin. None: all of the interval lies under the margin, the
-    attacker did make guesses, and there were users enough to see an advantage of twice the margin.
+    Args:
+        advantage: the headline advantage.
+        degenerate: whether the attacker predicted one class for everybody.
+        margin: the advantage under which a leak is not called one.
+        resolution: the advantage that is detected with 95 % power once an attacker has it.
     """
-    if a.low > 0 and a.value >= margin:
-        return "leak"
-    return "none" if a.high < margin and not degenerate and resolution < 2 * margin else "inconclusive"
+    if advantage.low > 0 and advantage.value >= margin:
+        return Verdict.LEAK
+    resolved = advantage.high < margin and not degenerate and resolution < 2 * margin
+    return Verdict.NONE if resolved else Verdict.INCONCLUSIVE
 
 
 @dataclass(frozen=True, eq=False)
 class TargetAudit:
-    """The audit of one attribute. `chosen` says in what share of the folds each attacker spoke for the panel.
+    """The audit of one attribute with classes.
 
-    An advantage of `resolution` is surely seen once an attacker has it; a leak whose best possible advantage is
-    `detectable` is surely seen by attackers who first have to learn it.
-    `played` and `users` (rows of the table) are what was guessed of single users; no document holds them.
-    `folds` is the signed advantage of the headline on each fold, for whoever pools several audits.
+    Attributes:
+        target: name of the attribute.
+        labels: names of the classes.
+        counts: users of each class.
+        attacks: what each attack reached.
+        headline: what the attack that was chosen on the inner folds reached.
+        fold_shares: share of the folds in which each attack was chosen.
+        p_value: how often chance does as well as the headline.
+        confusion: share of each class (row) that was taken for each class (column).
+        margin: the advantage under which a leak is not called one.
+        resolution: the advantage that is detected with 95 % power once an attacker has it.
+        detectable: the best possible advantage of a leak that attackers, who have to learn it, detect with 95 % power.
+        notes: what was left out.
+        users: rows of the audited users; no document holds them.
+        trials: predictions for single users; no document holds them.
+        fold_advantages: signed advantage of the headline on each fold, to pool several audits.
     """
 
     target: str
@@ -64,7 +63,7 @@ class TargetAudit:
     counts: tuple[int, ...]
     attacks: dict[str, AttackResult]
     headline: AttackResult
-    chosen: dict[str, float]
+    fold_shares: dict[str, float]
     p_value: float
     confusion: FloatArray
     margin: float
@@ -72,8 +71,8 @@ class TargetAudit:
     detectable: float
     notes: list[str] = field(default_factory=list)
     users: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
-    played: dict[str, list[Trial]] = field(default_factory=dict, repr=False)
-    folds: FloatArray = field(default_factory=lambda: np.empty(0), repr=False)
+    trials: dict[str, list[FoldTrial]] = field(default_factory=dict, repr=False)
+    fold_advantages: FloatArray = field(default_factory=lambda: np.empty(0), repr=False)
 
     @property
     def n(self) -> int:
@@ -82,56 +81,60 @@ class TargetAudit:
 
     @property
     def chance(self) -> float:
-        """The balanced accuracy of guessing without looking."""
+        """Balanced accuracy of guessing without looking."""
         return 1 / len(self.labels)
 
     @property
     def headline_attack(self) -> str:
-        """The attacker that spoke for the panel most often."""
-        return max(self.chosen, key=lambda name: self.chosen[name])
+        """The attack that was chosen most often."""
+        return max(self.fold_shares, key=lambda name: self.fold_shares[name])
 
     @property
-    def verdict(self) -> str:
-        """`leak`, `none` or `inconclusive`."""
-        return judged(self.headline.advantage, self.headline.degenerate, margin=self.margin, resolution=self.resolution)
+    def verdict(self) -> Verdict:
+        """The verdict on the headline."""
+        advantage, degenerate = self.headline.advantage, self.headline.degenerate
+        return judge_advantage(advantage, degenerate, margin=self.margin, resolution=self.resolution)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON and the report."""
-        return {
-            "verdict": self.verdict,
-            "sentence": self.sentence(),
-            "chance": self.chance,
-            "majority": max(self.counts) / self.n,
-            "n": self.n,
-            "labels": list(self.labels),
-            "counts": dict(zip(self.labels, self.counts, strict=True)),
-            "margin": self.margin,
-            "resolution": self.resolution,
-            "detectable": self.detectable,
-            "headline": {
-                "attack": self.headline_attack,
-                **self.headline.to_dict(),
-                "p_value": self.p_value,
-                "chosen": self.chosen,
-            },
-            "attacks": {name: result.to_dict() for name, result in self.attacks.items()},
-            "confusion": [[round(float(v), 4) for v in row] for row in self.confusion],
-            "notes": self.notes,
-        }
-
+    @property
     def sentence(self) -> str:
         """The verdict in words."""
-        a, b, name = self.headline.advantage, self.headline.balanced_accuracy, self.target
-        reached = (
-            f"balanced accuracy {b.value:.1%} (chance {self.chance:.1%}), "
-            f"advantage {a.value:.3f} [{a.low:.3f}, {a.high:.3f}]"
+        advantage, accuracy, name = self.headline.advantage, self.headline.balanced_accuracy, self.target
+        numbers = (
+            f"balanced accuracy {accuracy.value:.1%} (chance {self.chance:.1%}), "
+            f"advantage {advantage.value:.3f} [{advantage.low:.3f}, {advantage.high:.3f}]"
         )
-        if self.verdict == "leak":
-            wrong = " Being wrong more often than chance tells just as much." if self.headline.inverted else ""
-            return f"An outsider can guess {name}: {reached}.{wrong}"
-        if self.verdict == "none":
-            return f"No leak of {name} found: {reached}, under the margin of {self.margin:g}."
+        if self.verdict is Verdict.LEAK:
+            wrong = (
+                " An attacker that is wrong more often than chance reveals as much." if self.headline.inverted else ""
+            )
+            return f"An attacker can infer {name}: {numbers}.{wrong}"
+        if self.verdict is Verdict.NONE:
+            return f"No leak of {name} found: {numbers}, under the margin of {self.margin:g}."
         if self.headline.degenerate:
-            return f"Nothing can be said of {name}: the attackers gave every user the same guess, {reached}."
-        seen = f"an advantage of {self.detectable:.2f} or more" if self.detectable < 1 else "not even a full leak"
-        return f"Too few users to tell whether {name} leaks: {reached}. With {self.n:,} users {seen} is surely seen."
+            return f"The audit of {name} is inconclusive: the attackers predicted one class for all users, {numbers}."
+        size = f"an advantage of {self.detectable:.2f} or more" if self.detectable < 1 else "no leak of any size"
+        return (
+            f"The audit of {name} is inconclusive: {numbers}. With {self.n:,} users it detects {size} with 95 % power."
+        )
+
+    def to_result(self) -> ClassTarget:
+        """Return the audit as a part of a result document."""
+        headline = Headline(
+            **dict(self.headline), attack=self.headline_attack, p_value=self.p_value, fold_shares=self.fold_shares
+        )
+        return ClassTarget(
+            verdict=self.verdict,
+            sentence=self.sentence,
+            chance=self.chance,
+            majority=max(self.counts) / self.n,
+            n=self.n,
+            labels=list(self.labels),
+            counts=dict(zip(self.labels, self.counts, strict=True)),
+            margin=self.margin,
+            resolution=self.resolution,
+            detectable=self.detectable,
+            headline=headline,
+            attacks=self.attacks,
+            confusion=[[round(float(share), 4) for share in row] for row in self.confusion],
+            notes=self.notes,
+        )

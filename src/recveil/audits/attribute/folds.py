@@ -1,7 +1,7 @@
-"""Who knows what: the rules under which an attack meets a release.
+"""Folds of an attribute audit: which users the attacker knows, and which are attacked.
 
-In the attribute game the attacker knows the attribute of most users and guesses it for the others. Within the users it
-knows, inner folds show how well each attack does and what its guesses mean; the users under attack are used once.
+The attacker knows the attribute of most users and predicts it for the others. Inner folds among the known users show
+how well each attack does and what its predictions mean; the attacked users are used once, to score.
 """
 
 from __future__ import annotations
@@ -12,24 +12,29 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from recveil.attacks.attribute.tasks import Attack, Bagged, Task
+from recveil.attacks.attribute.classifiers import BaggedAttack
+from recveil.attacks.attribute.tasks import Attack, Task
 from recveil.core.errors import UsageError
 from recveil.core.random import generator
 from recveil.core.types import FloatArray, IntArray, Scores
 
-__all__ = ["Folds", "Trial", "deal", "play_folds"]
+__all__ = ["CrossValidation", "FoldTrial", "draw_folds", "run_attacks_on_folds"]
 
 
 @dataclass(frozen=True)
-class Folds:
-    """How the users are dealt: `folds` stratified parts, `seeds` times over, `inner` parts of each training part.
+class CrossValidation:
+    """Repeated stratified cross-validation of the attackers.
 
-    `leak_ratio` is the share of all users whose attribute the attacker knows; if not given, all who are not attacked.
+    Attributes:
+        folds: stratified parts of the users; each is attacked in turn.
+        repeats: how often the users are split again.
+        inner_folds: parts of the known users, on which attackers are chosen.
+        leak_ratio: share of all users whose attribute the attacker knows; all who are not attacked if None.
     """
 
     folds: int = 5
-    seeds: int = 2
-    inner: int = 2
+    repeats: int = 2
+    inner_folds: int = 2
     leak_ratio: float | None = None
 
     def __post_init__(self) -> None:
@@ -41,89 +46,101 @@ class Folds:
 
     @property
     def test_share(self) -> float:
-        """n_test / n_train."""
+        """Attacked users over known users, n_test / n_train."""
         return (1 / self.folds) / (self.leak_ratio or 1 - 1 / self.folds)
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """One attack on one fold: its scores on inner folds (to choose by) and on the users under attack (to report)."""
+class FoldTrial:
+    """One attack on one fold: scores on the inner folds (to choose by) and on the attacked users (to report)."""
 
     attack: str
     inner: Scores
     test: Scores
 
 
-def play_folds(
+def run_attacks_on_folds(
     x: FloatArray,
     codes: IntArray,
     n_classes: int,
     attacks: Mapping[str, Attack],
     *,
-    rules: Folds,
+    rules: CrossValidation,
     seed: int,
-    seen_in: FloatArray | None = None,
-) -> dict[str, list[Trial]]:
-    """Let each attack play every fold of every seed; all `codes` must be known.
+    attacked_in: FloatArray | None = None,
+) -> dict[str, list[FoldTrial]]:
+    """Run each attack on every fold of every repeat; all `codes` must be known.
 
-    With `seen_in`, the attacker learns from the rows of `x` and meets the users under attack in that other table: the
-    static attacker, who learned before a defense and does not learn again.
+    Args:
+        x: user vectors.
+        codes: class of each user.
+        n_classes: number of classes.
+        attacks: attacks by name.
+        rules: the folds.
+        seed: the same seed gives the same folds and predictions.
+        attacked_in: table in which the attacker meets the attacked users; the attacker learns from `x`. This is the
+            static attacker, who learned before a defense and does not learn again.
+
+    Returns:
+        For each attack its trials, one for each fold.
     """
-    deals = [d for s in range(rules.seeds) for d in deal(codes, rules, generator(seed, "folds", s))]
-    if seen_in is not None:
-        deals = [(Task(outer.train, outer.test + len(x)), inners) for outer, inners in deals]
-        x, codes = np.concatenate([x, seen_in]), np.concatenate([codes, codes])
-    tasks = [task for outer, inners in deals for task in (outer, *inners)]
-    played = {}
+    splits = [s for repeat in range(rules.repeats) for s in draw_folds(codes, rules, generator(seed, "folds", repeat))]
+    if attacked_in is not None:
+        splits = [(Task(outer.train, outer.test + len(x)), inners) for outer, inners in splits]
+        x, codes = np.concatenate([x, attacked_in]), np.concatenate([codes, codes])
+    tasks = [task for outer, inners in splits for task in (outer, *inners)]
+    trials = {}
     for name, attack in attacks.items():
-        if isinstance(attack, Bagged):
-            played[name] = _bagged(name, x, codes, n_classes, attack, [d[0] for d in deals], seed)
+        if isinstance(attack, BaggedAttack):
+            trials[name] = _run_bagged_attack(name, x, codes, n_classes, attack, [outer for outer, _ in splits], seed)
             continue
         guesses = iter(attack.guess(x, codes, n_classes, tasks, rng=generator(seed, "attack", name)))
-        played[name] = [_trial(name, codes, outer, inners, guesses) for outer, inners in deals]
-    return played
+        trials[name] = [_build_trial(name, codes, outer, inners, guesses) for outer, inners in splits]
+    return trials
 
 
-def _bagged(
-    name: str, x: FloatArray, codes: IntArray, n_classes: int, attack: Bagged, outer: list[Task], seed: int
-) -> list[Trial]:
-    """Instead of inner folds, what the parts of the attack say of known users they did not learn from."""
+def _run_bagged_attack(
+    name: str, x: FloatArray, codes: IntArray, n_classes: int, attack: BaggedAttack, outer: list[Task], seed: int
+) -> list[FoldTrial]:
+    """Run an attack that predicts known users it left out; that serves in place of inner folds."""
     both = attack.guess_both(x, codes, n_classes, outer, rng=generator(seed, "attack", name))
     return [
-        Trial(name, Scores(t.train, codes[t.train], known), Scores(t.test, codes[t.test], test))
+        FoldTrial(name, Scores(t.train, codes[t.train], known), Scores(t.test, codes[t.test], test))
         for t, (test, known) in zip(outer, both, strict=True)
     ]
 
 
-def deal(codes: IntArray, rules: Folds, rng: np.random.Generator) -> list[tuple[Task, list[Task]]]:
-    """For each fold: the outer task, and the inner tasks among its training users."""
-    deals = []
-    for rest, test in _cut(codes, rules.folds, rng):
-        train = rest if rules.leak_ratio is None else _known(rest, codes, rules, rng)
-        inner = [Task(train[a], train[b]) for a, b in _cut(codes[train], rules.inner, rng)]
-        deals.append((Task(train, test), inner))
-    return deals
+def draw_folds(codes: IntArray, rules: CrossValidation, rng: np.random.Generator) -> list[tuple[Task, list[Task]]]:
+    """Draw the outer task of each fold and the inner tasks among its training users."""
+    splits = []
+    for rest, test in _split_stratified(codes, rules.folds, rng):
+        train = rest if rules.leak_ratio is None else _draw_known_users(rest, codes, rules, rng)
+        inner = [Task(train[a], train[b]) for a, b in _split_stratified(codes[train], rules.inner_folds, rng)]
+        splits.append((Task(train, test), inner))
+    return splits
 
 
-def _known(rest: IntArray, codes: IntArray, rules: Folds, rng: np.random.Generator) -> IntArray:
-    """The users whose attribute the attacker knows: the same share of every class, at least one for each inner fold."""
+def _draw_known_users(rest: IntArray, codes: IntArray, rules: CrossValidation, rng: np.random.Generator) -> IntArray:
+    """Draw the users whom the attacker knows: the same share of every class, at least one for each inner fold."""
     assert rules.leak_ratio is not None
     share = rules.leak_ratio / (1 - 1 / rules.folds)
     shuffled = rng.permutation(rest)
     by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
     counts = np.bincount(codes[rest])
     place = np.arange(len(rest)) - (np.cumsum(counts) - counts)[codes[by_class]]
-    kept = np.maximum(rules.inner, np.ceil(share * counts - 1e-9))
+    kept = np.maximum(rules.inner_folds, np.ceil(share * counts - 1e-9))
     return np.sort(by_class[place < kept[codes[by_class]]])
 
 
-def _cut(codes: IntArray, folds: int, rng: np.random.Generator) -> list[tuple[IntArray, IntArray]]:
+def _split_stratified(codes: IntArray, folds: int, rng: np.random.Generator) -> list[tuple[IntArray, IntArray]]:
     cutter = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31 - 1)))
     return list(cutter.split(np.zeros(len(codes)), codes))
 
 
-def _trial(name: str, codes: IntArray, outer: Task, inners: list[Task], guesses: Iterator[FloatArray]) -> Trial:
+def _build_trial(
+    name: str, codes: IntArray, outer: Task, inners: list[Task], guesses: Iterator[FloatArray]
+) -> FoldTrial:
     test = Scores(outer.test, codes[outer.test], next(guesses))
     users = np.concatenate([t.test for t in inners])
     inner = Scores(users, codes[users], np.concatenate([next(guesses) for _ in inners]))
-    return Trial(name, inner, test)
+    return FoldTrial(name, inner, test)
