@@ -32,8 +32,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.class_weight import compute_sample_weight
 
 from recveil.attacks.attribute.tasks import Task
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds, play_folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation, run_attacks_on_folds
 from recveil.audits.catalog import panel
 from recveil.core.random import generator
 from recveil.data.sources.catalog import load
@@ -98,10 +98,10 @@ def plain(name: str, x: np.ndarray, y: np.ndarray, folds: int, seeds: int) -> tu
     return time.perf_counter() - start, float(np.mean(reached))
 
 
-def ours(name: str, attack: object, x: np.ndarray, y: np.ndarray, rules: Folds) -> tuple[float, float]:
+def ours(name: str, attack: object, x: np.ndarray, y: np.ndarray, rules: CrossValidation) -> tuple[float, float]:
     """Seconds and balanced accuracy of one attacker of ours, inner folds included."""
     start = time.perf_counter()
-    trials = play_folds(x, y, 2, {name: attack}, rules=rules, seed=0)[name]
+    trials = run_attacks_on_folds(x, y, 2, {name: attack}, rules=rules, seed=0)[name]
     seconds = time.perf_counter() - start
     return seconds, float(
         np.mean([balanced_accuracy(confusion(t.test.truth, t.test.score.argmax(1), 2)) for t in trials])
@@ -110,7 +110,7 @@ def ours(name: str, attack: object, x: np.ndarray, y: np.ndarray, rules: Folds) 
 
 def compare(x: np.ndarray, y: np.ndarray, seeds: int, attacks: dict, beside: bool) -> None:
     """One row for each attacker, and the sums."""
-    rules = Folds(5, seeds)
+    rules = CrossValidation(5, seeds)
     for attack in attacks.values():  # what is compiled or loaded once is not the panel's cost
         attack.guess(x[:400], y[:400], 2, [Task(np.arange(300), np.arange(300, 400))], rng=generator(0, "warm"))
     print("| attacker | plain s | ours s | ratio | plain BAcc | our BAcc |\n| --- | --- | --- | --- | --- | --- |")
@@ -134,7 +134,7 @@ def growth(sizes: list[int], d: int, device: str) -> None:
     for n in sizes:
         x, secret = no_leak(n, d, 2, rng=generator(0, "growth", str(n)))
         start = time.perf_counter()
-        audit(x, secret, panel("fast", device), rules=Folds(5, 1))
+        audit_attribute(x, secret, panel("fast", device), rules=CrossValidation(5, 1))
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(f"| {n:,} | {d} | {seconds:.1f} | {seconds / n * 1000:.2f} | {peak:.1f} GiB |", flush=True)

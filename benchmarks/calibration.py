@@ -22,13 +22,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.audits.catalog import panel
 from recveil.core.random import generator
 from recveil.testing.worlds import bayes_accuracy, injected_label, inverted_leak, no_leak, planted_leak
 
-RULES, PROTOCOL = Folds(5, 1), Folds(5, 5)
+RULES, PROTOCOL = CrossValidation(5, 1), CrossValidation(5, 5)
 WITHOUT = [(200, 300, 8, 2), (100, 300, 16, 3), (100, 600, 8, 5)]  # worlds, users, dimensions, classes
 SHARE = {"full": 0.1}  # of the worlds
 WITH = [(100, 1000, 4, 2), (60, 1000, 4, 3)]
@@ -45,7 +45,7 @@ def one(job: tuple) -> dict:
         "injected": lambda name, n: injected_label(name, n=n, d=8, rng=rng),
     }
     x, secret = makers[kind](*options)[:2]
-    found = audit(x, secret, panel(panel_name, "cpu"), rules=rules, seed=seed)
+    found = audit_attribute(x, secret, panel(panel_name, "cpu"), rules=rules, seed=seed)
     attacks = {**found.attacks, "headline": found.headline}
     spans = {
         name: (a.balanced_accuracy.value, a.balanced_accuracy.low, a.balanced_accuracy.high)
@@ -85,7 +85,7 @@ def listed(shares: dict[str, float]) -> str:
 
 def covered_by_protocol(scale: float, pool: object) -> None:
     """How often the intervals of the fast panel cover the truth in five folds dealt five times."""
-    print(f"\n## Coverage, {PROTOCOL.folds} folds x {PROTOCOL.seeds} deals\n")
+    print(f"\n## Coverage, {PROTOCOL.folds} folds x {PROTOCOL.repeats} deals\n")
     print(f"Written by `python benchmarks/calibration.py --coverage --scale {scale:g}`, the `fast` panel. Balanced")
     print("accuracy of each attacker, and of the headline, against its mean over the worlds of a row.\n")
     sizes = [one(("none", (n, d, K), 0, "fast", RULES))["detectable"] for _, n, d, K in WITH]

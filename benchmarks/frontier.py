@@ -26,7 +26,7 @@ from recveil.metrics.ranking import dot
 from recveil.report.charts import draw
 from recveil.report.frontier import frontier
 from recveil.report.study import standing_alone
-from recveil.workflows.defended_release import displacement
+from recveil.workflows.defended_release import measure_displacement
 from recveil.workflows.frontier import STRENGTHS
 
 DATA, MODEL, TARGET = "ml-1m", "bprmf", "gender"
@@ -41,7 +41,7 @@ def row(key: dict, x: np.ndarray, out: np.ndarray, items: np.ndarray, split: obj
     secret = split.train.attributes[TARGET]
     found = rows_of.attacked(out, secret, rows_of.others(len(x)), attackers, key["seed"])
     ranks = rows_of.packed(rows_of.ranked(dot(out, items), split))
-    return {**key, **found, "displacement": displacement(x, out), "ranks": ranks}
+    return {**key, **found, "displacement": measure_displacement(x, out), "ranks": ranks}
 
 
 def measure(given: argparse.Namespace) -> None:

@@ -300,11 +300,15 @@ def _kept(rival: np.ndarray, found: np.ndarray, lead: float, half: int) -> tuple
 def gain(folder: str) -> None:
     """RAID against itself without the pull, and against `sliced`, for every model and target of a study."""
     from recveil.metrics.ranking import difference
-    from recveil.studies.pooled_seeds import lines, quality
+    from recveil.studies.pooled_seeds import average_over_seeds, pool_plan
     from recveil.studies.store import open_store
 
     store = open_store(folder)
-    found = {(at["model"], at["target"], at["defense"]): one for one in lines(store.plan(), [store]) if (at := one.at)}
+    found = {
+        (at["model"], at["target"], at["defense"]): one
+        for one in pool_plan(store.read_plan(), [store])
+        if (at := one.at)
+    }
     print(f"`{folder}`, change of NDCG@10 in per cent, and the advantage that is left\n")
     print("| model | target | raid against eta 0 | raid against sliced | raid | eta 0 | sliced | seeds |")
     print("| --- " * 8 + "|")
@@ -314,7 +318,7 @@ def gain(folder: str) -> None:
             continue
         cells = []
         for other in (plain, after):
-            mine, theirs = (quality(ranks) for ranks in _common(ours, other))
+            mine, theirs = (average_over_seeds(ranks) for ranks in _common(ours, other))
             change, scale = difference(mine, theirs), 100 / theirs.mean()
             cells.append(f"{scale * change.value:+.1f} [{scale * change.low:+.1f}, {scale * change.high:+.1f}]")
         for one in (ours, plain, after):

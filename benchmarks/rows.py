@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 
 from recveil.attacks.attribute.tasks import Attack
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.types import Attribute, Estimate, Split
 from recveil.metrics.ranking import Ranks, hit_rate, ndcg, rank, seen_items
 from recveil.studies import pooled_seeds as pool
-from recveil.studies.attribute_cells import change as paired_change
-from recveil.studies.attribute_cells import spared
-from recveil.studies.rank_codec import packed as packed  # the scripts say rows_of.packed
+from recveil.studies.attribute_cells import estimate_change as paired_change
+from recveil.studies.attribute_cells import select_spared_users
+from recveil.studies.rank_codec import pack_ranks as packed  # the scripts say rows_of.packed
 
-FOLDS = Folds(5, 1)
+FOLDS = CrossValidation(5, 1)
 
 
 def validation_users(n: int, share: float = 0.2) -> np.ndarray:
     """Who is used to choose settings and never attacked in a table: the same users for every method."""
-    return spared(n, share)
+    return select_spared_users(n, share)
 
 
 def others(n: int) -> np.ndarray:
@@ -36,7 +36,7 @@ def others(n: int) -> np.ndarray:
 
 def attacked(x: np.ndarray, secret: Attribute, users: np.ndarray, attackers: dict[str, Attack], seed: int) -> dict:
     """What the attackers reach on these users."""
-    found = audit(np.ascontiguousarray(x[users]), secret.take(users), attackers, rules=FOLDS, seed=seed)
+    found = audit_attribute(np.ascontiguousarray(x[users]), secret.take(users), attackers, rules=FOLDS, seed=seed)
     return {
         "n": found.n,
         "folds": [round(float(v), 5) for v in found.folds],
@@ -64,12 +64,12 @@ def read(paths: Iterable[str]) -> list[dict]:
 
 def advantage(rows: list[dict]) -> Estimate:
     """The headline advantage over the folds of all seeds; like the audit's, never below zero."""
-    return pool.advantage([v for r in rows for v in r["folds"]], FOLDS.test_share, rows[0]["n"])
+    return pool.pool_advantage([v for r in rows for v in r["folds"]], FOLDS.test_share, rows[0]["n"])
 
 
 def quality(rows: list[dict], measure: object = ndcg, k: int = 10) -> np.ndarray:
     """For each user the mean over the seeds."""
-    return pool.quality([r["ranks"] for r in rows], measure, k)
+    return pool.average_over_seeds([r["ranks"] for r in rows], measure, k)
 
 
 def change(rows: list[dict], start: list[dict]) -> Estimate:

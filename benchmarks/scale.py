@@ -26,8 +26,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.random import generator
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.leace import Leace
@@ -152,10 +152,10 @@ def sliced(folder: Path, rows: int) -> None:
         f"the vectors ({steps}), peak {found['peak']:.2f} GiB, displacement {found['displacement']:.3f}",
         flush=True,
     )
-    which = stratify(open_table(source), Facts(None, ("gender",)), Folds(), 0.05, seed=0, engine=None)
+    which = stratify(open_table(source), Facts(None, ("gender",)), CrossValidation(), 0.05, seed=0, engine=None)
     for name, path in (("before", source), ("after", out)):
         drawn = which.draw(open_table(path))
-        told = audit(drawn.x, drawn.targets[0], rules=Folds())
+        told = audit_attribute(drawn.x, drawn.targets[0], rules=CrossValidation())
         a = told.headline.advantage
         print(
             f"{name}: advantage {a.value:.3f} [{a.low:.3f}, {a.high:.3f}], {told.n:,} users, {told.verdict}", flush=True

@@ -24,8 +24,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.audits.catalog import ATTACKS, model_for, panel
 from recveil.core.protocols import AttributeAttack
 from recveil.core.random import generator
@@ -42,7 +42,7 @@ from recveil.models.ncf import NCF
 from recveil.models.puresvd import PureSVD
 from recveil.testing.worlds import planted_leak
 from recveil.transport.moments import Moments
-from recveil.workflows.defended_release import displacement
+from recveil.workflows.defended_release import measure_displacement
 
 ATTACKERS = {**panel("fast", "cpu"), "forest": ATTACKS["forest"]("cpu")}
 METHODS = {
@@ -145,13 +145,13 @@ def row(world: World, secret: Attribute, label: str, seeds: int) -> str:
     x = cloaked(label, world.users, secret.codes)
     seconds = time.perf_counter() - start
     change, scale = difference(world.quality(x), before), 100 / before.mean()
-    found = audit(x, secret, ATTACKERS, rules=Folds(5, seeds), seed=0)
+    found = audit_attribute(x, secret, ATTACKERS, rules=CrossValidation(5, seeds), seed=0)
     seen = " | ".join(f"{a.balanced_accuracy.value:.3f}" for a in found.attacks.values())
     a = found.headline.advantage
     ndcg10 = f"{change.value * scale:+.1f} [{change.low * scale:+.1f}, {change.high * scale:+.1f}]"
     return (
         f"| {secret.name} | {label} | {seen} | {a.value:.3f} [{a.low:.3f}, {a.high:.3f}] | {ndcg10} | "
-        f"{displacement(world.users, x):.3f} | {seconds:.2f} |"
+        f"{measure_displacement(world.users, x):.3f} | {seconds:.2f} |"
     )
 
 
@@ -177,9 +177,9 @@ def dealt(world: World, deals: int = 4) -> None:
                 order = generator(seed, "dealt").permutation(len(world.users))
                 secret = world.dataset.attributes[target].take(order)
                 x = cloaked(label, world.users, secret.codes, seed)
-                seen = audit(x, secret, ATTACKERS, rules=Folds(5, 1), seed=seed).attacks.values()
+                seen = audit_attribute(x, secret, ATTACKERS, rules=CrossValidation(5, 1), seed=seed).attacks.values()
                 found.append([a.balanced_accuracy.value for a in seen])
-                far.append(displacement(world.users, x))
+                far.append(measure_displacement(world.users, x))
             numbers = " | ".join(f"{v:.3f}" for v in [*np.mean(found, axis=0), np.mean(far)])
             print(f"| {target} | {label} | {numbers} |", flush=True)
 
@@ -234,8 +234,8 @@ def _of_some(
     some = np.sort(generator(seed, "some").choice(len(x), n, replace=False))
     mine = secret.take(some)
     out = Sliced(rounds=count, device="cpu")(x[some], mine.codes, rng=generator(seed, "cloak"))
-    seen = audit(out, mine, judges, rules=Folds(5, 1), seed=seed).attacks.values()
-    return [*(a.balanced_accuracy.value for a in seen), displacement(x[some], out)]
+    seen = audit_attribute(out, mine, judges, rules=CrossValidation(5, 1), seed=seed).attacks.values()
+    return [*(a.balanced_accuracy.value for a in seen), measure_displacement(x[some], out)]
 
 
 def several(attackers: list[str], n: int = 6000) -> None:
@@ -267,8 +267,10 @@ def _together(
     mine = [target.take(generator(seed, "dealt").permutation(some) if dealt else some) for target in targets]
     codes = np.stack([target.codes for target in mine], axis=1)
     out = Sliced(device="cpu")(x[some], codes, rng=generator(seed, "cloak"))
-    seen = [audit(out, target, judges, rules=Folds(5, 1), seed=seed).attacks.values() for target in mine]
-    return [*(a.balanced_accuracy.value for each in seen for a in each), displacement(x[some], out)]
+    seen = [
+        audit_attribute(out, target, judges, rules=CrossValidation(5, 1), seed=seed).attacks.values() for target in mine
+    ]
+    return [*(a.balanced_accuracy.value for each in seen for a in each), measure_displacement(x[some], out)]
 
 
 def speed(device: str) -> None:

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 from recveil.studies.plans import Cell, Plan
-from recveil.studies.runs import Local, Outcome, run_study
-from recveil.studies.store import create, describe
+from recveil.studies.runs import LocalEngine, Outcome, run_study
+from recveil.studies.store import create_store, describe_plan
 
 RAW = {
     "title": "trivial cells",
@@ -31,7 +31,7 @@ SECONDS = 0.2
 def plan(cells: int) -> Plan:
     """A plan of so many cells, in groups like those of a real one."""
     grid = {**RAW["grid"], "panel": [f"panel {n}" for n in range(10)], "seed": list(range(cells // 40))}
-    return Plan.of({**RAW, "grid": grid}, name="trivial")
+    return Plan.parse({**RAW, "grid": grid}, name="trivial")
 
 
 def trivial(cache: Path, cell: Cell) -> Outcome:
@@ -47,10 +47,10 @@ def overhead(cells: int, workers: int) -> None:
     """Wall time against the share of each worker in the cells' own times."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        tally = run_study(plan(cells), Path(folder) / "out", Local(workers), work=trivial)
+        tally = run_study(plan(cells), Path(folder) / "out", LocalEngine(workers), work=trivial)
         wall = time.perf_counter() - start
-        store = create(Path(folder) / "out", plan(cells))
-        own = sum(store.timing(cell)["seconds"]["all"] for cell in store.finished())
+        store = create_store(Path(folder) / "out", plan(cells))
+        own = sum(store.read_timing(cell)["seconds"]["all"] for cell in store.finished_ids())
     ratio = wall / (own / workers)
     print(f"{tally.done} cells of {SECONDS} s on {workers} workers: wall {wall:.2f} s, own times {own:.2f} s, ", end="")
     print(f"ratio {ratio:.3f} (asked: at most 1.05)")
@@ -60,8 +60,8 @@ def listing(cells: int) -> None:
     """The whole command, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         whole = plan(cells)
-        store = create(Path(folder) / "out", whole)
-        describe(store, whole)
+        store = create_store(Path(folder) / "out", whole)
+        describe_plan(store, whole)
         for cell in whole.cells():
             (store.folder / "cells" / f"{cell.id}.json").write_text("{}")
         command = [sys.executable, "-c", "from recveil.cli.app import main; main()", "study", "show", str(store.folder)]

@@ -38,8 +38,8 @@ def made_up(tmp_path):
     from recveil.core.types import Estimate, Record
     from recveil.metrics.intervals import corrected_t
     from recveil.metrics.ranking import Ranks
-    from recveil.studies.rank_codec import packed
-    from recveil.studies.store import create, describe
+    from recveil.studies.rank_codec import pack_ranks
+    from recveil.studies.store import create_store, describe_plan
 
     def ranks(share, rng):
         users = np.arange(400)
@@ -58,7 +58,7 @@ def made_up(tmp_path):
         told = {"folds": [float(v) for v in folds], "n": 320, "chance": 0.5}
         now = ranks(share, np.random.default_rng(seed + 1))
         base = ranks(leaks["none"][1], np.random.default_rng(seed + 1))
-        details = {"ranks": packed(now), "base": packed(base), "test_share": 0.25, "targets": {target: told}}
+        details = {"ranks": pack_ranks(now), "base": pack_ranks(base), "test_share": 0.25, "targets": {target: told}}
         return rows, {**details, "two_releases": {} if defense == "none" else {target: told}}
 
     def membership(cell, leaks, rng):
@@ -76,8 +76,8 @@ def made_up(tmp_path):
         return rows, {"attacks": {name: {"rule": name == "any-overlap"} for name in attacks}}
 
     def fill(plan, leaks, *, fail=(), skip=(), name="study"):
-        store = create(tmp_path / name, plan)
-        describe(store, plan)
+        store = create_store(tmp_path / name, plan)
+        describe_plan(store, plan)
         for number, cell in enumerate(plan.cells()):
             key = (cell.label("defense"), cell.seed)
             if key in skip:
@@ -88,7 +88,7 @@ def made_up(tmp_path):
             make = attribute if cell.kind == "attribute" else membership
             rows, details = make(cell, leaks, np.random.default_rng(number))
             content = {"cell": cell.to_dict(), "records": [r.to_dict() for r in rows], "details": details}
-            store.write(cell.id, content, {"seconds": {"train undefended": 2.0, "defend": 0.5, "audit": 1.0}})
+            store.write_cell(cell.id, content, {"seconds": {"train undefended": 2.0, "defend": 0.5, "audit": 1.0}})
         return store
 
     return fill

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from recveil.studies.plan_checks import check
-from recveil.studies.plans import read
-from recveil.studies.reproduction import compare
+from recveil.studies.plan_checks import check_plan
+from recveil.studies.plans import read_plan
+from recveil.studies.reproduction import compare_published
 from recveil.studies.runs import run_study
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,7 +29,7 @@ def test_every_table_and_figure_with_numbers_has_its_plan() -> None:
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
 def test_a_plan_is_read_its_cells_counted_and_its_published_numbers_placed(path: Path) -> None:
-    plan = read(path)
+    plan = read_plan(path)
     lists = plan.grid.model_dump()
     assert len(plan.cells()) == prod(len(values) for values in lists.values())
     assert len({cell.id for cell in plan.cells()}) == len(plan.cells())
@@ -39,34 +39,34 @@ def test_a_plan_is_read_its_cells_counted_and_its_published_numbers_placed(path:
         names = [choice.title for choice in plan.grid.defense]
         assert names[0] == "none"
         assert "sliced" in names
-    found = compare(plan, [])  # a number that no cell is for would be an error
+    found = compare_published(plan, [])  # a number that no cell is for would be an error
     assert {c.verdict for c in found} <= {"not run", "data not available here"}
     for number in plan.published:
         assert number.value is not None
         assert number.metric
-    small = read(path, "smoke")
+    small = read_plan(path, "smoke")
     assert {cell.at["data"] for cell in small.cells()} == {"demo"}
     assert len(small.cells()) < MANY
 
 
 def test_tables_that_show_the_same_cells_share_them() -> None:
-    whole = {cell.id for cell in read(ROOT / "research" / "plans" / "raid2025_table3.toml").cells()}
+    whole = {cell.id for cell in read_plan(ROOT / "research" / "plans" / "raid2025_table3.toml").cells()}
     for name in ("table6", "table7", "table8", "table12", "figure6"):
-        assert {cell.id for cell in read(ROOT / "research" / "plans" / f"raid2025_{name}.toml").cells()} <= whole
+        assert {cell.id for cell in read_plan(ROOT / "research" / "plans" / f"raid2025_{name}.toml").cells()} <= whole
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
 def test_a_smoke_plan_names_only_what_there_is(path: Path) -> None:
-    plan = read(path, "smoke")
-    assert check(plan) == len(plan.cells()) > 0
+    plan = read_plan(path, "smoke")
+    assert check_plan(plan) == len(plan.cells()) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
 def test_a_full_plan_names_only_what_there_is(path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECVEIL_DATA", str(shared_data))
-    plan = read(path)
-    assert check(plan) == len(plan.cells()) > 0
+    plan = read_plan(path)
+    assert check_plan(plan) == len(plan.cells()) > 0
 
 
 class Here:
@@ -80,17 +80,17 @@ class Here:
 
 def ran(path: Path, folder: Path) -> tuple[int, int, int]:
     """How many cells were done, failed and left."""
-    tally = run_study(read(path, "smoke"), folder, Here())
+    tally = run_study(read_plan(path, "smoke"), folder, Here())
     return tally.done, tally.failed, tally.left
 
 
 @pytest.mark.parametrize("name", ["raid2025_table3", "raid2025_table10"])
 def test_some_smoke_plans_run(name: str, tmp_path: Path) -> None:
     path = ROOT / "research" / "plans" / f"{name}.toml"
-    assert ran(path, tmp_path / "study") == (len(read(path, "smoke").cells()), 0, 0)
+    assert ran(path, tmp_path / "study") == (len(read_plan(path, "smoke").cells()), 0, 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
 def test_all_smoke_plans_run(path: Path, tmp_path: Path) -> None:
-    assert ran(path, tmp_path / "study") == (len(read(path, "smoke").cells()), 0, 0)
+    assert ran(path, tmp_path / "study") == (len(read_plan(path, "smoke").cells()), 0, 0)

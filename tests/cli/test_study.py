@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from recveil.cli.app import app
-from recveil.cli.study import _progress, _spoken
+from recveil.cli.study import _format_seconds, _print_progress
 from recveil.core.random import generator
 from recveil.data.synthetic import make_world
 from recveil.studies import runs as study
@@ -151,7 +151,7 @@ def test_failed_cells_are_told_and_decide_the_exit_code(place: Path, monkeypatch
     def broken(*_: object) -> None:
         raise ZeroDivisionError("x")
 
-    monkeypatch.setattr("recveil.studies.cells.run", broken)
+    monkeypatch.setattr("recveil.studies.cells.run_cell", broken)
     done = run("run", "plan.toml", "--out", "a", cwd=place)
     assert done.exit_code == 70
     assert "a fault of recveil" in done.stderr
@@ -161,18 +161,18 @@ def test_a_full_disk_is_one_sentence(place: Path, monkeypatch: pytest.MonkeyPatc
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "a/cells/x.json")
 
-    monkeypatch.setattr("recveil.studies.store.Store.write", full)
+    monkeypatch.setattr("recveil.studies.store.Store.write_cell", full)
     done = run("run", "plan.toml", "--out", "a", "-q", cwd=place)
     assert done.exit_code == 3
     assert done.stderr == "recveil: The system refused a/cells/x.json: No space left on device.\n"
 
 
 def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recveil.cli.study.EVERY", 0.0)
+    monkeypatch.setattr("recveil.cli.study.PROGRESS_SECONDS", 0.0)
     tally = Tally(10, done=4, failed=1)
     tally.started -= 100
-    _progress(quiet=False)(tally)
+    _print_progress(quiet=False)(tally)
     assert capsys.readouterr().err == "recveil: 4 of 10 cells, 1 failed, about 2 min left\n"
-    _progress(quiet=True)(tally)
+    _print_progress(quiet=True)(tally)
     assert capsys.readouterr().err == ""
-    assert [_spoken(s) for s in (5, 600, 7200)] == ["5 s", "10 min", "2.0 h"]
+    assert [_format_seconds(s) for s in (5, 600, 7200)] == ["5 s", "10 min", "2.0 h"]

@@ -12,7 +12,7 @@ LEAKS = {"none": (0.6, 0.5), "sliced": (0.0, 0.48)}
 @pytest.fixture
 def study(made_up):
     grid = {"data": ["demo"], "model": ["bprmf"], "defense": list(LEAKS), "target": ["gender"], "seed": [0, 1]}
-    return made_up(Plan.of({"title": "T", "kind": "attribute", "grid": grid}, name="p"), LEAKS, name="studies/p")
+    return made_up(Plan.parse({"title": "T", "kind": "attribute", "grid": grid}, name="p"), LEAKS, name="studies/p")
 
 
 def run(*words):

@@ -21,7 +21,7 @@ RAW = {
 
 
 def plan(**grid: object) -> Plan:
-    return Plan.of({**RAW, "grid": {**RAW["grid"], **grid}}, name="chores")
+    return Plan.parse({**RAW, "grid": {**RAW["grid"], **grid}}, name="chores")
 
 
 class Inline:
@@ -78,9 +78,9 @@ def main() -> None:
     """Run the chores in a process of its own, to be killed."""
     import sys
 
-    from recveil.studies.runs import Local, run_study
+    from recveil.studies.runs import LocalEngine, run_study
 
-    run_study(plan(), sys.argv[1], Local(2), work=endless if sys.argv[2:] == ["endless"] else quick)
+    run_study(plan(), sys.argv[1], LocalEngine(2), work=endless if sys.argv[2:] == ["endless"] else quick)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ import pytest
 from recveil.core.errors import DataError
 from recveil.core.random import generator
 from recveil.metrics.ranking import Ranks, difference, ndcg
-from recveil.studies.comparison import compare
+from recveil.studies.comparison import compare_stores
 from recveil.studies.plans import Plan
-from recveil.studies.rank_codec import packed
-from recveil.studies.store import Store, create, describe
+from recveil.studies.rank_codec import pack_ranks
+from recveil.studies.store import Store, create_store, describe_plan
 
 USERS = 200
 
@@ -22,7 +22,7 @@ USERS = 200
 def attribute(**options: float) -> Plan:
     model = {"name": "bprmf", "label": "BPR", **options}
     grid = {"data": ["d"], "model": [model], "target": ["gender"], "seed": [0, 1]}
-    return Plan.of({"title": "t", "kind": "attribute", "grid": grid}, name="p")
+    return Plan.parse({"title": "t", "kind": "attribute", "grid": grid}, name="p")
 
 
 def ranks(seed: int, better: int) -> Ranks:
@@ -32,14 +32,14 @@ def ranks(seed: int, better: int) -> Ranks:
 
 
 def filled(folder: Path, plan: Plan, *, more: float = 0.0, better: int = 0, folds: int = 5) -> Store:
-    store = create(folder, plan)
-    describe(store, plan)
+    store = create_store(folder, plan)
+    describe_plan(store, plan)
     for cell in plan.cells():
         drawn = (generator(cell.seed, "folds").normal(0.3, 0.02, folds) + more).tolist()
         details = {"test_share": 0.25, "targets": {"gender": {"folds": drawn, "n": USERS}}}
-        details |= {"ranks": packed(ranks(cell.seed, better))}
+        details |= {"ranks": pack_ranks(ranks(cell.seed, better))}
         records = [{"metric": "x", "value": [drawn, better]}]
-        store.write(cell.id, {"cell": cell.to_dict(), "records": records, "details": details}, {})
+        store.write_cell(cell.id, {"cell": cell.to_dict(), "records": records, "details": details}, {})
     return store
 
 
@@ -50,7 +50,7 @@ def row(found: dict[str, Any], metric: str) -> dict[str, Any]:
 
 def test_a_folder_does_not_differ_from_itself(tmp_path: Path) -> None:
     store = filled(tmp_path / "a", attribute())
-    found = compare(store, store)
+    found = compare_stores(store, store)
     assert (found["paired"], found["equal"], found["only_first"], found["only_second"]) == (2, 2, 0, 0)
     assert [r["difference"]["value"] for r in found["rows"]] == [0.0, 0.0]
     assert not any(r["differs"] for r in found["rows"])
@@ -59,8 +59,8 @@ def test_a_folder_does_not_differ_from_itself(tmp_path: Path) -> None:
 def test_cells_of_another_option_are_paired_by_label_and_differ_as_planted(tmp_path: Path) -> None:
     first = filled(tmp_path / "a", attribute())
     second = filled(tmp_path / "b", attribute(epochs=3), more=-0.1, better=4)
-    assert not first.finished() & second.finished()
-    found = compare(first, second)
+    assert not first.finished_ids() & second.finished_ids()
+    found = compare_stores(first, second)
     assert (found["paired"], found["equal"]) == (2, 0)
     advantage, quality = row(found, "advantage"), row(found, "ndcg@10")
     assert advantage["seeds"] == 2
@@ -73,7 +73,7 @@ def test_cells_of_another_option_are_paired_by_label_and_differ_as_planted(tmp_p
 
 def test_folds_that_do_not_match_are_compared_unpaired(tmp_path: Path) -> None:
     first, second = filled(tmp_path / "a", attribute()), filled(tmp_path / "b", attribute(epochs=3), folds=10)
-    gap = row(compare(first, second), "advantage")["difference"]
+    gap = row(compare_stores(first, second), "advantage")["difference"]
     assert gap["low"] < 0 < gap["high"]
 
 
@@ -81,14 +81,14 @@ def test_membership_is_paired_by_seed(tmp_path: Path) -> None:
     stores = []
     for name, shift in (("a", 0.0), ("b", 0.1)):
         grid = {"data": ["d"], "target": ["als"], "shadow": ["als"], "seed": [0, 1, 2]}
-        plan = Plan.of({"title": "t", "kind": "membership", "grid": grid}, name="p")
-        store = create(tmp_path / name, plan)
+        plan = Plan.parse({"title": "t", "kind": "membership", "grid": grid}, name="p")
+        store = create_store(tmp_path / name, plan)
         for cell in plan.cells():
             wobble = shift * (1 + 0.01 * cell.seed)
             auc = {"attack": "dlmia", "metric": "auc", "estimate": {"value": 0.6 + cell.seed / 50 + wobble}}
-            store.write(cell.id, {"cell": cell.to_dict(), "records": [auc], "details": {}}, {})
+            store.write_cell(cell.id, {"cell": cell.to_dict(), "records": [auc], "details": {}}, {})
         stores.append(store)
-    found = row(compare(*stores), "auc")
+    found = row(compare_stores(*stores), "auc")
     assert found["difference"]["value"] == pytest.approx(0.101)
     assert found["differs"]
 
@@ -96,4 +96,4 @@ def test_membership_is_paired_by_seed(tmp_path: Path) -> None:
 def test_nothing_in_common_is_said(tmp_path: Path) -> None:
     first = filled(tmp_path / "a", attribute())
     with pytest.raises(DataError, match="have no finished cell in common"):
-        compare(first, create(tmp_path / "b", attribute()))
+        compare_stores(first, create_store(tmp_path / "b", attribute()))

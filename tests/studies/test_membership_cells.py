@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from recveil.audits.membership.audit import attack
-from recveil.audits.membership.scenarios import Items
+from recveil.audits.membership.audit import run_membership_attacks
+from recveil.audits.membership.scenarios import ItemSource
 from recveil.core.errors import DataError, UsageError
-from recveil.studies.cells import run
-from recveil.studies.membership_cells import attacks_of, items_of, measure, world_of
+from recveil.studies.cells import run_cell
+from recveil.studies.membership_cells import build_world, choose_item_source, measure_membership_cell, parse_attacks
 from recveil.studies.plans import Cell, Plan
 
 ALS = {"name": "als", "epochs": 2, "embedding_size": 4}
@@ -22,32 +22,32 @@ LFM = {"name": "lfm", "epochs": 2, "embedding_size": 4}
 def cell(data: str, **grid: object) -> Cell:
     whole = {"data": [data], "target": [ALS], "shadow": [ALS], "attack": ["rules"], **grid}
     settings = {"device": "cpu", "list_length": 5, "user_minimum": 5}
-    [one] = Plan.of({"title": "t", "kind": "membership", "grid": whole, "settings": settings}, name="p").cells()
+    [one] = Plan.parse({"title": "t", "kind": "membership", "grid": whole, "settings": settings}, name="p").cells()
     return one
 
 
 def numbers(one: Cell, cache: Path) -> dict[tuple[str, str, str], Any]:
-    records, _, _ = measure(one, cache)
+    records, _, _ = measure_membership_cell(one, cache)
     return {(r.attack, r.target, r.metric): r.estimate for r in records}
 
 
 def test_a_cell_is_the_game_played_by_hand(tiny: str, tmp_path: Path) -> None:
     one = cell(tiny, serving=["popular"], seed=[2])
     found = numbers(one, tmp_path / "a")
-    stage = world_of(one, tmp_path / "b").stage(Items(), vectors=False, seed=2, device="cpu")
-    audit = attack(stage.game, {}, seed=2, jointly=False)
+    stage = build_world(one, tmp_path / "b").build(ItemSource(), vectors=False, seed=2, device="cpu")
+    audit = run_membership_attacks(stage.game, {}, seed=2, jointly=False)
     assert {a for a, _, m in found if m == "auc"} == set(audit.attacks)
     for name, rule in audit.attacks.items():
         assert found[name, "membership", "auc"] == rule.auc
     assert ("", "members", "hit_rate@5") in found
-    assert json.dumps(run(one, tmp_path / "a").content) == json.dumps(run(one, tmp_path / "b").content)
+    assert json.dumps(run_cell(one, tmp_path / "a").content) == json.dumps(run_cell(one, tmp_path / "b").content)
 
 
 def test_models_are_trained_once_for_all_cells_of_a_heat_map(tiny: str, tmp_path: Path) -> None:
     for target in (ALS, LFM):
         for shadow in (ALS, LFM):
-            measure(cell(tiny, target=[target], shadow=[shadow], serving=["popular"]), tmp_path)
-    measure(cell(tiny, serving=["fold-in"]), tmp_path)
+            measure_membership_cell(cell(tiny, target=[target], shadow=[shadow], serving=["popular"]), tmp_path)
+    measure_membership_cell(cell(tiny, serving=["fold-in"]), tmp_path)
     assert len(list(tmp_path.glob("*/model.json"))) == 4  # two models on two sides; serving trains nothing
 
 
@@ -59,31 +59,31 @@ def test_a_defense_adds_the_attacker_who_does_not_know_and_the_cost(tiny: str, t
 
 
 def test_attacks_by_name_with_options(tiny: str) -> None:
-    assert attacks_of(cell(tiny, attack=["rules"])) == {}
-    made = attacks_of(cell(tiny, attack=["biased,dlmia:encoder=beta-vae:reweight=false"]))
+    assert parse_attacks(cell(tiny, attack=["rules"])) == {}
+    made = parse_attacks(cell(tiny, attack=["biased,dlmia:encoder=beta-vae:reweight=false"]))
     assert made["dlmia:encoder=beta-vae:reweight=false"].encoder == "beta-vae"  # type: ignore[attr-defined]
     assert made["dlmia:encoder=beta-vae:reweight=false"].reweight is False  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match="No membership attack is called 'bised'. Did you mean 'biased'"):
-        attacks_of(cell(tiny, attack=["bised"]))
+        parse_attacks(cell(tiny, attack=["bised"]))
     with pytest.raises(UsageError, match="Write name:option=value"):
-        attacks_of(cell(tiny, attack=["dlmia:encoder"]))
+        parse_attacks(cell(tiny, attack=["dlmia:encoder"]))
 
 
 def test_item_vectors_come_from_factors_or_from_texts(tiny: str) -> None:
-    assert items_of(cell(tiny)) == Items()
+    assert choose_item_source(cell(tiny)) == ItemSource()
     with pytest.raises(DataError, match="has no items.parquet"):
-        items_of(cell("demo", generator=["texts"]))
+        choose_item_source(cell("demo", generator=["texts"]))
     with pytest.raises(UsageError, match="No generator of item vectors is called 'text'. Did you mean 'texts'"):
-        items_of(cell(tiny, generator=["text"]))
+        choose_item_source(cell(tiny, generator=["text"]))
 
 
 def test_options_of_an_attack_follow_its_name() -> None:
-    from recveil.studies.membership_cells import attacks_of
+    from recveil.studies.membership_cells import parse_attacks
     from recveil.studies.plans import Plan
 
     def made(named: str):
         grid = {"data": ["demo"], "target": ["als"], "shadow": ["als"], "attack": [named]}
-        return attacks_of(Plan.of({"title": "t", "kind": "membership", "grid": grid}, name="p").cells()[0])
+        return parse_attacks(Plan.parse({"title": "t", "kind": "membership", "grid": grid}, name="p").cells()[0])
 
     attacks = made("dlmia,dlmia:encoder=beta-vae:reweight=false")
     assert list(attacks) == ["dlmia", "dlmia:encoder=beta-vae:reweight=false"]

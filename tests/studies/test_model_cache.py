@@ -16,7 +16,7 @@ from recveil.core.random import generator
 from recveil.core.types import Attribute, Split
 from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import make_world
-from recveil.studies.model_cache import Kept, digest, secrets
+from recveil.studies.model_cache import CachedModel, hash_interactions, hash_targets
 
 SMALL: dict[str, dict[str, Any]] = {
     "als": {"epochs": 2, "embedding_size": 4},
@@ -50,8 +50,8 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def kept(folder: Path, name: str = "bprmf", **more: Any) -> Kept:
-    return Kept(MODELS[name](**{**SMALL[name], "device": "cpu", **more}), name, folder)
+def kept(folder: Path, name: str = "bprmf", **more: Any) -> CachedModel:
+    return CachedModel(MODELS[name](**{**SMALL[name], "device": "cpu", **more}), name, folder)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -76,7 +76,7 @@ def test_whatever_decides_a_model_makes_another_one(split: Split, tmp_path: Path
     kept(tmp_path, epochs=3).fit(split, rng=generator(0, "t"))
     other = replace(split, train=split.train.take(np.arange(len(split.train) - 1)))
     kept(tmp_path).fit(other, rng=generator(0, "t"))
-    Kept(MODELS["bprmf"](**SMALL["bprmf"], device="cpu"), "bprmf", tmp_path, {"defense": "x"}).fit(
+    CachedModel(MODELS["bprmf"](**SMALL["bprmf"], device="cpu"), "bprmf", tmp_path, {"defense": "x"}).fit(
         split, rng=generator(0, "t")
     )
     assert len(trainings) == 5
@@ -108,9 +108,9 @@ def test_a_training_that_fails_leaves_nothing(split: Split, tmp_path: Path, monk
 
 def test_hashes_see_every_interaction_and_every_label(split: Split) -> None:
     data = split.train
-    assert digest(data) == digest(data.take(np.arange(len(data))))
-    assert digest(data) != digest(data.take(np.arange(1, len(data))))
-    assert digest(replace(data, time=None)) != digest(data)
+    assert hash_interactions(data) == hash_interactions(data.take(np.arange(len(data))))
+    assert hash_interactions(data) != hash_interactions(data.take(np.arange(1, len(data))))
+    assert hash_interactions(replace(data, time=None)) != hash_interactions(data)
     gender = Attribute("gender", np.array([0, 1]), ("F", "M"))
-    assert secrets([gender]) != secrets([replace(gender, codes=np.array([1, 0]))])
-    assert secrets([gender]) != secrets([replace(gender, name="sex")])
+    assert hash_targets([gender]) != hash_targets([replace(gender, codes=np.array([1, 0]))])
+    assert hash_targets([gender]) != hash_targets([replace(gender, name="sex")])

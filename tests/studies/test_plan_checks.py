@@ -7,27 +7,27 @@ from typing import Any
 import pytest
 
 from recveil.core.errors import DataError, RecveilError, UsageError
-from recveil.studies.plan_checks import check
+from recveil.studies.plan_checks import check_plan
 from recveil.studies.plans import Plan
 
 
 def attribute(data: str, **more: Any) -> Plan:
     settings = more.pop("settings", {})
     grid = {"data": [data], "model": ["bprmf"], "target": ["gender"], "panel": ["fast"], **more}
-    return Plan.of({"title": "t", "kind": "attribute", "grid": grid, "settings": settings}, name="p")
+    return Plan.parse({"title": "t", "kind": "attribute", "grid": grid, "settings": settings}, name="p")
 
 
 def membership(data: str, **more: Any) -> Plan:
     grid = {"data": [data], "target": ["als"], "shadow": ["als"], **more}
-    return Plan.of({"title": "t", "kind": "membership", "grid": grid}, name="p")
+    return Plan.parse({"title": "t", "kind": "membership", "grid": grid}, name="p")
 
 
 def test_what_can_be_run_passes(tiny: str) -> None:
     every = ["none", "gaussian", {"name": "raid", "eta": 0.0}, "blurme"]
     wide = attribute(tiny, defense=every, target=["gender", "gender+handedness"], surface=["vectors", "lists"])
-    assert check(wide) == 4 * 2 * 2
+    assert check_plan(wide) == 4 * 2 * 2
     served = membership(tiny, defense=["none", {"name": "popularity", "pool": 10}], serving=["popular", "fold-in"])
-    assert check(served) == 2 * 2
+    assert check_plan(served) == 2 * 2
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_what_can_be_run_passes(tiny: str) -> None:
 )
 def test_what_cannot_be_run_is_said(tiny: str, change: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        check(attribute(tiny, **change))
+        check_plan(attribute(tiny, **change))
 
 
 def test_data_that_is_not_there(tmp_path: object) -> None:
     with pytest.raises(RecveilError, match="No data set is called 'ml-1mm'. Did you mean 'ml-1m'"):
-        check(attribute("ml-1mm"))
+        check_plan(attribute("ml-1mm"))
     with pytest.raises(DataError, match="There is no file or folder .*none.csv"):
-        check(attribute(f"{tmp_path}/none.csv"))
+        check_plan(attribute(f"{tmp_path}/none.csv"))
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_data_that_is_not_there(tmp_path: object) -> None:
 )
 def test_membership_plans_are_checked_too(tiny: str, change: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        check(membership(tiny, **change))
+        check_plan(membership(tiny, **change))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recveil.core.errors import UsageError
-from recveil.studies.plans import Cell, Plan, read
+from recveil.studies.plans import Cell, Plan, read_plan
 
 RAW: dict[str, Any] = {
     "title": "t",
@@ -42,13 +42,13 @@ def changed(where: str, **more: Any) -> dict[str, Any]:
 
 
 def ids(raw: dict[str, Any], size: str = "full") -> list[str]:
-    return [cell.id for cell in Plan.of(raw, name="p", size=size).cells()]
+    return [cell.id for cell in Plan.parse(raw, name="p", size=size).cells()]
 
 
 def test_the_cells_are_the_product_and_all_different() -> None:
     assert len(set(ids(RAW))) == len(ids(RAW)) == 2 * 2 * 2 * 3
     assert len(set(ids(MEMBERS))) == 4
-    small = Plan.of(RAW, name="p", size="smoke").cells()
+    small = Plan.parse(RAW, name="p", size="smoke").cells()
     assert [c.at["target"] for c in small] == ["gender", "gender+age"] * 2
     assert small[0].settings["k"] == [5]
     assert small[0].settings["folds"] == 4
@@ -56,7 +56,7 @@ def test_the_cells_are_the_product_and_all_different() -> None:
 
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=5, unique=True))
 def test_whatever_the_seeds_each_has_its_cells(seeds: list[int]) -> None:
-    cells = Plan.of(changed("grid", seed=seeds), name="p").cells()
+    cells = Plan.parse(changed("grid", seed=seeds), name="p").cells()
     assert len({c.id for c in cells}) == 8 * len(seeds)
     assert {c.seed for c in cells} == set(seeds)
 
@@ -86,12 +86,12 @@ def test_what_decides_numbers_changes_the_id(part: str, change: dict[str, Any]) 
 
 
 def test_a_cell_comes_back_from_json_with_its_id() -> None:
-    for cell in Plan.of(RAW, name="p").cells():
+    for cell in Plan.parse(RAW, name="p").cells():
         assert Cell.from_dict(json.loads(json.dumps(cell.to_dict()))).id == cell.id
 
 
 def test_tables_call_things_by_label_or_name_and_options() -> None:
-    cells = Plan.of(RAW, name="p").cells()
+    cells = Plan.parse(RAW, name="p").cells()
     assert {c.label("model") for c in cells} == {"bprmf", "LightGCN, no time"}
     assert {c.label("defense") for c in cells} == {"none", "raid (eta 0.25)"}
     assert cells[0].label("data") == "demo"
@@ -127,23 +127,23 @@ def test_tables_call_things_by_label_or_name_and_options() -> None:
 )
 def test_what_is_wrong_is_said_in_one_sentence(raw: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        Plan.of(raw, name="p").cells()
+        Plan.parse(raw, name="p").cells()
 
 
 def test_files_are_read_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "table1.toml"
     path.write_text('title = "x"\nkind = "attribute"\n[grid]\ndata = ["demo"]\nmodel = ["als"]\ntarget = ["gender"]\n')
-    plan = read(path)
+    plan = read_plan(path)
     assert (plan.name, plan.size, len(plan.cells())) == ("table1", "full", 1)
     with pytest.raises(UsageError, match="No size is called 'smal'"):
-        read(path, "smal")
+        read_plan(path, "smal")
     with pytest.raises(UsageError, match="Cannot read the plan .*none.toml"):
-        read(tmp_path / "none.toml")
+        read_plan(tmp_path / "none.toml")
     path.write_text("title = ")
     with pytest.raises(UsageError, match="is not TOML"):
-        read(path)
+        read_plan(path)
     path.write_text(
         'title = "x"\nkind = "attribute"\n[grid]\ndata = ["d"]\nmodel = ["m"]\ntarget = ["t"]\n[smoke]\nk = 0'
     )
     with pytest.raises(UsageError, match="settings.k"):
-        read(path)
+        read_plan(path)

@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recveil.metrics.ranking import Ranks, hit_rate, ndcg
-from recveil.studies.plans import LAST_K
-from recveil.studies.rank_codec import packed, unpacked
+from recveil.studies.plans import MAX_K
+from recveil.studies.rank_codec import pack_ranks, unpack_ranks
 
 
-@given(st.lists(st.integers(0, 5_000), min_size=1, max_size=40), st.sampled_from([1, 5, 10, LAST_K]))
+@given(st.lists(st.integers(0, 5_000), min_size=1, max_size=40), st.sampled_from([1, 5, 10, MAX_K]))
 def test_every_measure_up_to_the_last_k_is_kept(better: list[int], k: int) -> None:
     users = np.arange(len(better))
     ranks = Ranks(users, users, np.array(better), np.zeros_like(users))
-    again = unpacked(packed(ranks))
+    again = unpack_ranks(pack_ranks(ranks))
     for measure in (ndcg, hit_rate):
         np.testing.assert_allclose(measure(again, k), measure(ranks, k))
 
 
 def test_ties_count_against_the_model() -> None:
     one = np.array([0])
-    tied = unpacked(packed(Ranks(one, one, np.array([3]), np.array([4]))))
+    tied = unpack_ranks(pack_ranks(Ranks(one, one, np.array([3]), np.array([4]))))
     assert tied.better.tolist() == [7]
     assert tied.ties.tolist() == [0]

@@ -4,7 +4,7 @@ import pytest
 
 from recveil.core.errors import UsageError
 from recveil.studies.plans import Plan
-from recveil.studies.reproduction import compare, reproduction, stores_in
+from recveil.studies.reproduction import compare_published, open_stores, write_reproduction
 
 LEAKS = {"none": (0.6, 0.5), "sliced": (0.02, 0.48)}
 AT = {"data": "demo", "model": "bprmf", "target": "gender"}
@@ -12,7 +12,7 @@ GRID = {"data": ["demo"], "model": ["bprmf"], "defense": list(LEAKS), "target": 
 
 
 def plan(*published):
-    return Plan.of({"title": "t", "kind": "attribute", "grid": GRID, "published": list(published)}, name="p")
+    return Plan.parse({"title": "t", "kind": "attribute", "grid": GRID, "published": list(published)}, name="p")
 
 
 def attack(value, defense="none", metric="balanced_accuracy", **more):
@@ -21,7 +21,7 @@ def attack(value, defense="none", metric="balanced_accuracy", **more):
 
 def verdicts(made_up, *published, **more):
     study = plan(*published)
-    return [c.verdict for c in compare(study, [made_up(study, LEAKS, **more)])]
+    return [c.verdict for c in compare_published(study, [made_up(study, LEAKS, **more)])]
 
 
 def test_a_number_is_reproduced_within_the_interval_or_near_enough(made_up) -> None:
@@ -36,7 +36,7 @@ def test_a_number_is_reproduced_within_the_interval_or_near_enough(made_up) -> N
 
 def test_the_measure_is_the_papers_or_the_nearest_and_it_is_named(made_up) -> None:
     study = plan(attack(0.8, metric="f1", ours="balanced_accuracy"), attack(0.8, metric="auc"))
-    first, second = compare(study, [made_up(study, LEAKS)])
+    first, second = compare_published(study, [made_up(study, LEAKS)])
     assert (first.metric, first.verdict) == ("balanced_accuracy", "reproduced")
     assert second.verdict == "not run"  # the folder has no such measure
 
@@ -53,7 +53,7 @@ def test_seconds_are_never_reproduced(made_up) -> None:
 
 def test_reasons_come_from_the_plan_or_are_not_known(made_up) -> None:
     study = plan(attack(0.1, note="EVALUATION 2: turned round"), attack(0.1), attack(0.8))
-    told = [c.reason for c in compare(study, [made_up(study, LEAKS)])]
+    told = [c.reason for c in compare_published(study, [made_up(study, LEAKS)])]
     assert told[0] == "EVALUATION 2: turned round"
     assert "no reason known" in told[1]
     assert told[2] == ""
@@ -62,24 +62,24 @@ def test_reasons_come_from_the_plan_or_are_not_known(made_up) -> None:
 def test_a_published_number_without_a_cell_is_a_fault_of_the_plan(made_up) -> None:
     study = plan(attack(0.8, "slicd"))
     with pytest.raises(UsageError, match="no cell for its published number .*slicd"):
-        compare(study, [made_up(plan(), LEAKS)])
+        compare_published(study, [made_up(plan(), LEAKS)])
 
 
 def test_leak_ratios_are_matched(made_up) -> None:
     grid = {**GRID, "leak_ratio": [0.4, 0.8]}
     given = [attack(0.8, leak_ratio=0.4), attack(0.8, leak_ratio=0.6)]
-    study = Plan.of({"title": "t", "kind": "attribute", "grid": grid, "published": given[:1]}, name="p")
-    assert compare(study, [made_up(study, LEAKS)])[0].verdict == "reproduced"
-    wrong = Plan.of({"title": "t", "kind": "attribute", "grid": grid, "published": given[1:]}, name="p")
+    study = Plan.parse({"title": "t", "kind": "attribute", "grid": grid, "published": given[:1]}, name="p")
+    assert compare_published(study, [made_up(study, LEAKS)])[0].verdict == "reproduced"
+    wrong = Plan.parse({"title": "t", "kind": "attribute", "grid": grid, "published": given[1:]}, name="p")
     with pytest.raises(UsageError, match="no cell"):
-        compare(wrong, [])
+        compare_published(wrong, [])
 
 
 def test_membership_numbers_are_found_by_shadow_target_and_attack(made_up) -> None:
     grid = {"data": ["demo"], "target": ["als"], "shadow": ["als", "lfm"], "attack": ["biased,dlmia"]}
     one = {"data": "demo", "shadow": "lfm", "target": "als", "attack": "dlmia", "metric": "auc", "value": 0.7}
-    study = Plan.of({"title": "t", "kind": "membership", "grid": grid, "published": [one]}, name="p")
-    (found,) = compare(study, [made_up(study, {"biased": 0.6, "dlmia": 0.7, "rule": 0.5})])
+    study = Plan.parse({"title": "t", "kind": "membership", "grid": grid, "published": [one]}, name="p")
+    (found,) = compare_published(study, [made_up(study, {"biased": 0.6, "dlmia": 0.7, "rule": 0.5})])
     assert (found.verdict, found.ours.value) == ("reproduced", 0.7)
 
 
@@ -92,7 +92,7 @@ def test_the_page_has_the_command_the_rule_the_counts_and_every_number(made_up, 
         text = f"title = '{name} | <i>'\nkind = 'attribute'\n{grid}published = [{{ {where}, value = {value} }}]\n"
         (papers / f"{name}.toml").write_text(text)
     made_up(plan(), LEAKS, name="studies/p")
-    page, rows = reproduction(papers, tmp_path / "studies")
+    page, rows = write_reproduction(papers, tmp_path / "studies")
     assert [row.verdict for row in rows] == ["different", "reproduced"]
     assert page.index("table9") < page.index("table10")
     assert "recveil study reproduction" in page
@@ -103,7 +103,7 @@ def test_the_page_has_the_command_the_rule_the_counts_and_every_number(made_up, 
 
 def test_folders_that_are_not_there_are_said_so(tmp_path) -> None:
     with pytest.raises(UsageError, match="There is no folder"):
-        stores_in(tmp_path / "none")
+        open_stores(tmp_path / "none")
     with pytest.raises(UsageError, match="There are no plans"):
-        reproduction(tmp_path, tmp_path)
-    assert stores_in(tmp_path) == []
+        write_reproduction(tmp_path, tmp_path)
+    assert open_stores(tmp_path) == []

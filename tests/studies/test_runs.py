@@ -19,7 +19,7 @@ import pytest
 
 from recveil.core.errors import UsageError
 from recveil.studies.plans import Cell, Plan
-from recveil.studies.runs import Local, Outcome, Tally, attempt, group_of, run_study
+from recveil.studies.runs import LocalEngine, Outcome, Tally, attempt_cell, name_group, run_study
 from recveil.studies.store import open_store
 
 HERE = Path(__file__).parent
@@ -138,7 +138,7 @@ def test_only_what_is_missing_is_done(tmp_path: Path, chores: ModuleType) -> Non
     assert (tally.before, tally.done, tally.total) == (4, 2, 6)
     assert heard[-1] == {"cells": 6, "done": 6, "failed": 0, "left": 0}
     assert {name: (folder / "cells" / name).stat().st_mtime_ns for name in before} == before
-    assert open_store(folder).plan().cells()[-1].id == more.cells()[-1].id
+    assert open_store(folder).read_plan().cells()[-1].id == more.cells()[-1].id
 
 
 def failing(cache: Path, cell: Cell) -> Outcome:
@@ -151,18 +151,18 @@ def test_failures_are_kept_counted_and_tried_again(tmp_path: Path, chores: Modul
     tally = run_study(plan, folder, chores.Inline(), work=failing)
     assert (tally.failed, tally.by_fault, tally.done) == (3, 1, 0)
     store = open_store(folder)
-    assert len(store.failed()) == 3
-    assert store.failure(plan.cells()[0].id)["error"] == "ValueError: x"
+    assert len(store.failed_ids()) == 3
+    assert store.read_failure(plan.cells()[0].id)["error"] == "ValueError: x"
     tally = run_study(plan, folder, chores.Inline(), work=chores.quick)
     assert (tally.failed, tally.done) == (0, 3)
-    assert store.failed() == set()
+    assert store.failed_ids() == set()
 
 
 def test_a_process_that_keeps_dying_is_a_failure_and_the_rest_goes_on(tmp_path: Path, chores: ModuleType) -> None:
     plan = chores.plan(data=["a"], seed=[0, 1, 2, 3])
-    tally = run_study(plan, tmp_path / "out", Local(2), work=chores.deadly)
+    tally = run_study(plan, tmp_path / "out", LocalEngine(2), work=chores.deadly)
     assert (tally.done, tally.failed, tally.by_fault) == (3, 1, 1)
-    told = open_store(tmp_path / "out").failure(plan.cells()[0].id)["error"]
+    told = open_store(tmp_path / "out").read_failure(plan.cells()[0].id)["error"]
     assert "begun 2 times" in told
     assert "SIGKILL" in told
 
@@ -193,7 +193,7 @@ def test_a_disk_that_is_full_for_a_worker_ends_the_study(tmp_path: Path, chores:
     with pytest.raises(OSError, match="No space left on device") as caught:
         run_study(chores.plan(), tmp_path / "out", chores.Inline(), work=full)
     assert caught.value.errno == errno.ENOSPC
-    assert open_store(tmp_path / "out").failed() == set()
+    assert open_store(tmp_path / "out").failed_ids() == set()
 
 
 @pytest.fixture
@@ -224,15 +224,15 @@ def cell(data: str, **grid: object) -> Cell:
     model = {"name": "bprmf", "epochs": 1, "embedding_size": 4}
     whole = {"data": [data], "model": [model], "target": ["gender"], "panel": ["logistic"], **grid}
     raw = {"title": "t", "kind": "attribute", "grid": whole, "settings": {"device": "cpu"}}
-    return Plan.of(raw, name="p").cells()[0]
+    return Plan.parse(raw, name="p").cells()[0]
 
 
 def test_an_attempt_never_raises(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    good = attempt(tmp_path, cell(tiny))
+    good = attempt_cell(tmp_path, cell(tiny))
     assert good.content is not None
     assert good.timing["seconds"]["all"] > 0
     assert good.timing["machine"]["device"] == "cpu"
-    wrong = attempt(tmp_path, cell(tiny, surface=["nonsense"])).failure
+    wrong = attempt_cell(tmp_path, cell(tiny, surface=["nonsense"])).failure
     assert wrong is not None
     assert wrong["foreseen"]
     assert "No surface is called 'nonsense'" in wrong["error"]
@@ -242,22 +242,22 @@ def test_an_attempt_never_raises(tiny: str, tmp_path: Path, monkeypatch: pytest.
     def broken(*_: object) -> None:
         raise ZeroDivisionError("never thought of")
 
-    monkeypatch.setattr("recveil.studies.cells.run", broken)
-    fault = attempt(tmp_path, cell(tiny)).failure
+    monkeypatch.setattr("recveil.studies.cells.run_cell", broken)
+    fault = attempt_cell(tmp_path, cell(tiny)).failure
     assert fault is not None
     assert not fault["foreseen"]
 
     def refused(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space", "/somewhere")
 
-    monkeypatch.setattr("recveil.studies.cells.run", refused)
-    assert attempt(tmp_path, cell(tiny)).refused == (errno.ENOSPC, "/somewhere")
+    monkeypatch.setattr("recveil.studies.cells.run_cell", refused)
+    assert attempt_cell(tmp_path, cell(tiny)).refused == (errno.ENOSPC, "/somewhere")
 
 
 def test_cells_of_one_model_and_seed_are_a_group() -> None:
-    assert group_of(cell("a")) == group_of(cell("a", defense=["noise"], target=["age"], panel=["full"]))
-    assert group_of(cell("a")) != group_of(cell("a", seed=[1]))
-    assert group_of(cell("a")) != group_of(cell("b"))
+    assert name_group(cell("a")) == name_group(cell("a", defense=["noise"], target=["age"], panel=["full"]))
+    assert name_group(cell("a")) != name_group(cell("a", seed=[1]))
+    assert name_group(cell("a")) != name_group(cell("b"))
 
 
 def test_the_time_that_remains() -> None:
@@ -277,7 +277,7 @@ def test_importing_the_engine_costs_no_torch() -> None:
 
 def test_a_plan_that_cannot_be_run_leaves_no_folder(tmp_path: Path) -> None:
     grid = {"data": ["demo"], "model": ["bprmf"], "defense": ["none"], "target": ["height"], "panel": ["fast"]}
-    plan = Plan.of({"title": "t", "kind": "attribute", "grid": {**grid, "seed": [0]}}, name="bad")
+    plan = Plan.parse({"title": "t", "kind": "attribute", "grid": {**grid, "seed": [0]}}, name="bad")
     with pytest.raises(UsageError, match="height"):
-        run_study(plan, tmp_path / "out", Local())
+        run_study(plan, tmp_path / "out", LocalEngine())
     assert not (tmp_path / "out").exists()

@@ -12,8 +12,8 @@ def trial_of(share: float, defense: str = "noise", **options):
     grid = {"data": ["demo"], "model": [{"name": "bprmf", "embedding_size": 8, "epochs": 1}], "target": ["gender"]}
     grid |= {"panel": ["logistic"], "defense": [{"name": defense, **options}]}
     raw = {"title": "t", "kind": "attribute", "grid": grid, "settings": {"unattacked": share, "k": [10]}}
-    like = Plan.of(raw, name="p").cells()[0]
-    return trial.cell_of(like.at, like.settings)
+    like = Plan.parse(raw, name="p").cells()[0]
+    return trial.make_trial_cell(like.at, like.settings)
 
 
 def test_only_spared_users_are_attacked_and_only_validation_items_ranked(tmp_path, monkeypatch) -> None:
@@ -30,9 +30,9 @@ def test_only_spared_users_are_attacked_and_only_validation_items_ranked(tmp_pat
 
     monkeypatch.setattr(trial, "audit", audited)
     monkeypatch.setattr(trial.ranking, "rank", ranked)
-    found = cell.run(trial_of(0.2, scale=1.0), tmp_path).content
-    split = attribute.split_of("demo")
-    spared = np.sort(attribute.spared(split.train.n_users, 0.2))
+    found = cell.run_cell(trial_of(0.2, scale=1.0), tmp_path).content
+    split = attribute.load_split("demo")
+    spared = np.sort(attribute.select_spared_users(split.train.n_users, 0.2))
     assert np.array_equal(seen["users"], split.train.attributes["gender"].codes[spared])
     assert all(held is split.valid for held in seen["held"])
     assert found["details"]["users"] == 600
@@ -55,4 +55,4 @@ def attribute_cell(one):
 
 def test_too_few_users_to_choose_by_is_an_error(tmp_path) -> None:
     with pytest.raises(DataError, match="30 users to choose settings by, and at least 100"):
-        cell.run(trial_of(0.01), tmp_path)
+        cell.run_cell(trial_of(0.01), tmp_path)

@@ -6,10 +6,10 @@ import pytest
 
 from recveil.core.errors import UsageError
 from recveil.metrics.ranking import Ranks
-from recveil.studies.rank_codec import packed
+from recveil.studies.rank_codec import pack_ranks
 from recveil.studies.runs import Outcome
 from recveil.studies.search_spaces import SPACES
-from recveil.studies.tuning import Trial, Tuning, chosen_for, propose, tune
+from recveil.studies.tuning import SettingTrial, Tuning, choose_trial, propose_settings, tune
 
 NOISE = Tuning("demo", "bprmf", "noise", "gender", budget=3.0, trials=6, batch=3, panel="logistic")
 
@@ -41,8 +41,8 @@ class Pretend:
             {"attack": "", "metric": "ndcg_change@10", "target": "gender", "estimate": {**estimate, "value": -loss}}
         )
         users = np.arange(200)
-        ranks = packed(Ranks(users, users, np.where(users < 2 * (50 - loss), 0, 90), np.zeros(200, dtype=int)))
-        base = packed(Ranks(users, users, np.where(users < 100, 0, 90), np.zeros(200, dtype=int)))
+        ranks = pack_ranks(Ranks(users, users, np.where(users < 2 * (50 - loss), 0, 90), np.zeros(200, dtype=int)))
+        base = pack_ranks(Ranks(users, users, np.where(users < 100, 0, 90), np.zeros(200, dtype=int)))
         told = {"gender": {"folds": [level, level + 0.01, level - 0.01], "n": 100, "chance": 0.5}}
         details = {"ranks": ranks, "base": base, "test_share": 0.25, "targets": told, "two_releases": {}}
         return {"cell": cell.to_dict(), "records": rows, "details": details}
@@ -99,11 +99,11 @@ def test_settings_that_fail_are_counted_and_the_search_goes_on(tmp_path) -> None
 
 def test_proposals_depend_on_what_is_known_and_on_nothing_else() -> None:
     space = SPACES["raid"]
-    first = propose(space, [], 4, 0)
-    assert first == propose(space, [], 4, 0)
-    assert first != propose(space, [], 4, 1)
-    told = [(options, Trial(options, 0.1 * i, float(i))) for i, options in enumerate(first)]
-    assert propose(space, told, 2, 0) != first[:2]
+    first = propose_settings(space, [], 4, 0)
+    assert first == propose_settings(space, [], 4, 0)
+    assert first != propose_settings(space, [], 4, 1)
+    told = [(options, SettingTrial(options, 0.1 * i, float(i))) for i, options in enumerate(first)]
+    assert propose_settings(space, told, 2, 0) != first[:2]
     for options in first:
         assert 0.003 <= options["eta"] <= 0.3
         assert options["xi"] in range(1, 9)
@@ -112,12 +112,12 @@ def test_proposals_depend_on_what_is_known_and_on_nothing_else() -> None:
 
 def test_of_equally_private_settings_the_cheapest_is_chosen() -> None:
     trials = [
-        Trial({"a": 1}, 0.0, 2.0),
-        Trial({"a": 2}, 0.0, 1.0),
-        Trial({"a": 3}, 0.0, 9.0),
-        Trial({}, 0.0, 0.0, defended=False),
+        SettingTrial({"a": 1}, 0.0, 2.0),
+        SettingTrial({"a": 2}, 0.0, 1.0),
+        SettingTrial({"a": 3}, 0.0, 9.0),
+        SettingTrial({}, 0.0, 0.0, defended=False),
     ]
-    chosen = chosen_for(trials, 3.0)
+    chosen = choose_trial(trials, 3.0)
     assert chosen is not None
     assert chosen.options == {"a": 2}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from recveil.studies.runs import Engine, Tally
     from recveil.studies.store import Store
 
-__all__ = ["app", "engine_of"]
+__all__ = ["app", "make_engine"]
 
 app = typer.Typer(
     help="Studies: a plan of many trainings, defenses and attacks, run and compared.", no_args_is_help=True
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 Size = Annotated[str, typer.Option(help="full, or smoke: as small as the plan's [smoke] makes it.")]
 PlanFile = Annotated[Path, typer.Argument(help="The plan, a TOML file; see research/plans/ for examples.")]
-EVERY = 10.0
+PROGRESS_SECONDS = 10.0
 """Seconds between two lines of progress where there is no terminal to draw a bar on."""
 
 
@@ -52,23 +52,23 @@ def run(
 
     Example: recveil study run research/plans/raid2025_table2.toml --size smoke --out study
     """
-    from recveil.studies.plans import read
+    from recveil.studies.plans import read_plan
     from recveil.studies.runs import run_study
 
-    chosen = read(plan, size)
-    folder = out or _default(chosen)
+    chosen = read_plan(plan, size)
+    folder = out or _default_folder(chosen)
     tally = run_study(
         chosen,
         folder,
-        engine_of(engine, workers, address, gpus),
+        make_engine(engine, workers, address, gpus),
         limit=float("inf") if limit is None else limit,
-        heard=_progress(quiet=quiet),
+        heard=_print_progress(quiet=quiet),
     )
     emit({**tally.to_dict(), "plan": chosen.name, "size": chosen.size, "folder": str(folder)}, as_json=as_json)
     left = f", {tally.left} left: run again to go on" if tally.left else ""
     say(f"{tally.before + tally.done} of {tally.total} cells are done{left}. Results: {folder}", quiet=quiet or as_json)
     if tally.failed:
-        raise _failures(tally, folder)
+        raise _report_failures(tally, folder)
 
 
 @app.command("show")
@@ -80,18 +80,18 @@ def show(
     as_json: Json = False,
 ) -> None:
     """How far a study is: cells done, failed and missing, by data set, model and defense."""
-    from recveil.studies.overview import overview
+    from recveil.studies.overview import count_cells
 
-    plan, store = _opened(where, size, out)
-    found = overview(plan, store)
+    plan, store = _open_study(where, size, out)
+    found = count_cells(plan, store)
     emit(found, as_json=as_json)
     if as_json:
         return
     say(f"{found['title']} ({found['size']}): {found['cells']} cells, {found['done']} done", quiet=False)
     rows = [[row[key] for key in ("data", "model", "defense", "done", "failed", "missing")] for row in found["rows"]]
-    _table(["data", "model", "defense", "done", "failed", "missing"], rows)
+    _print_table(["data", "model", "defense", "done", "failed", "missing"], rows)
     for cell in found["failures"][:5] if store is not None else []:
-        say(f"failed  {cell}  {store.failure(cell)['error']}", quiet=False)  # type: ignore[union-attr]
+        say(f"failed  {cell}  {store.read_failure(cell)['error']}", quiet=False)  # type: ignore[union-attr]
     if found["elsewhere"]:
         say(f"{found['elsewhere']} finished cells in the folder are not of this plan.", quiet=False)
 
@@ -107,10 +107,10 @@ def diff(
 
     A star marks a difference whose 95 % interval leaves out zero.
     """
-    from recveil.studies.comparison import compare
+    from recveil.studies.comparison import compare_stores
     from recveil.studies.store import open_store
 
-    found = compare(open_store(first), open_store(second))
+    found = compare_stores(open_store(first), open_store(second))
     emit(found, as_json=as_json)
     if as_json:
         return
@@ -118,49 +118,49 @@ def diff(
     for key, folder in (("only_first", first), ("only_second", second)):
         if found[key]:
             say(f"{found[key]} cells in {folder} alone.", quiet=False)
-    rows = [[row["cell"], row["target"], row["metric"], *_numbers(row)] for row in found["rows"]]
-    _table(["cell", "of", "metric", "first", "second", "difference", ""], rows)
+    rows = [[row["cell"], row["target"], row["metric"], *_format_comparison(row)] for row in found["rows"]]
+    _print_table(["cell", "of", "metric", "first", "second", "difference", ""], rows)
 
 
-def _numbers(row: dict[str, Any]) -> list[str]:
+def _format_comparison(row: dict[str, Any]) -> list[str]:
     gap = row["difference"]
     span = "" if gap["low"] is None else f" [{gap['low']:+.4f}, {gap['high']:+.4f}]"
     sides = [f"{row[side]['value']:.4f}" for side in ("first", "second")]
     return [*sides, f"{gap['value']:+.4f}{span}", "*" if row["differs"] else ""]
 
 
-def _default(plan: Plan) -> Path:
+def _default_folder(plan: Plan) -> Path:
     """Where results go: apart for each size, for smoke results are no results."""
     return Path("studies") / (plan.name if plan.size == "full" else f"{plan.name}-{plan.size}")
 
 
-def engine_of(name: str, workers: int | None, address: str | None, gpus: float) -> Engine:
+def make_engine(name: str, workers: int | None, address: str | None, gpus: float) -> Engine:
     """The engine of this name: processes of this machine, or a Ray cluster."""
-    from recveil.studies.engines.ray import Ray
-    from recveil.studies.runs import Local
+    from recveil.studies.engines.ray import RayEngine
+    from recveil.studies.runs import LocalEngine
 
     if name == "ray":
-        return Ray(address, gpus)
+        return RayEngine(address, gpus)
     if name != "local":
         raise unknown_name("engine", name, ("local", "ray"))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Local(workers or cores or 1)
+    return LocalEngine(workers or cores or 1)
 
 
-def _opened(where: Path, size: str, out: Path | None) -> tuple[Plan, Store | None]:
+def _open_study(where: Path, size: str, out: Path | None) -> tuple[Plan, Store | None]:
     """The plan and its results, from either."""
-    from recveil.studies.plans import read
+    from recveil.studies.plans import read_plan
     from recveil.studies.store import open_store
 
     if where.is_dir():
         store = open_store(where)
-        return store.plan(), store
-    plan = read(where, size)
-    folder = out or _default(plan)
+        return store.read_plan(), store
+    plan = read_plan(where, size)
+    folder = out or _default_folder(plan)
     return plan, open_store(folder) if folder.is_dir() else None
 
 
-def _failures(tally: Tally, folder: Path) -> RecveilError:
+def _report_failures(tally: Tally, folder: Path) -> RecveilError:
     told = f"{tally.failed} of {tally.total} cells failed; what went wrong is in {folder / 'failures'}."
     if tally.by_fault:
         return RecveilError(
@@ -169,18 +169,18 @@ def _failures(tally: Tally, folder: Path) -> RecveilError:
     return DataError(f"{told} Mend the plan or the data and run it again.")
 
 
-def _progress(*, quiet: bool) -> Callable[[Tally], None]:
+def _print_progress(*, quiet: bool) -> Callable[[Tally], None]:
     """A line on stderr now and then: how many cells are done, and for how long it will go on."""
     last = [time.monotonic()]
     drawn = sys.stderr.isatty()
 
     def heard(tally: Tally) -> None:
         now = time.monotonic()
-        if quiet or (now - last[0] < (0.2 if drawn else EVERY) and tally.left):
+        if quiet or (now - last[0] < (0.2 if drawn else PROGRESS_SECONDS) and tally.left):
             return
         last[0] = now
         bad = f", {tally.failed} failed" if tally.failed else ""
-        rest = f", about {_spoken(tally.remaining)} left" if tally.left and tally.remaining is not None else ""
+        rest = f", about {_format_seconds(tally.remaining)} left" if tally.left and tally.remaining is not None else ""
         line = f"{tally.before + tally.done} of {tally.total} cells{bad}{rest}"
         start, end = ("\r\x1b[2K", "" if tally.left else "\n") if drawn else ("", "\n")
         sys.stderr.write(f"{start}recveil: {line}{end}")
@@ -189,13 +189,13 @@ def _progress(*, quiet: bool) -> Callable[[Tally], None]:
     return heard
 
 
-def _spoken(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _table(head: list[str], rows: list[list[Any]]) -> None:
+def _print_table(head: list[str], rows: list[list[Any]]) -> None:
     """Columns that stand under each other."""
     texts = [head, *([str(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in texts) for i in range(len(head))]

@@ -33,14 +33,14 @@ def report(
     from recveil.core.files import check_parent
     from recveil.report.study import write_figures, write_study
     from recveil.studies.store import open_store
-    from recveil.studies.tables import findings
+    from recveil.studies.tables import build_study_result
 
     for path in (out, figures and figures / "figure.svg"):
         if path is not None:
             check_parent(path)
     argv = ["recveil", "study", "report", str(folder), *(["--format", form] if form != "html" else [])]
     argv += [*(["--out", str(out)] if out else []), *(["--figures", str(figures)] if figures else [])]
-    document = findings(open_store(folder), argv)
+    document = build_study_result(open_store(folder), argv)
     drawn = write_figures(document, figures) if figures is not None else []
     beside = out.parent if out is not None else Path()
     document["figures"] = [{**one, "path": Path(relpath(one["path"], beside)).as_posix()} for one in drawn]
@@ -70,7 +70,7 @@ def reproduction(
 
     Example: recveil study reproduction research/plans --results studies --paper raid2025 > raid2025.md
     """
-    from recveil.studies.reproduction import reproduction as compared
+    from recveil.studies.reproduction import write_reproduction as compared
 
     page, rows = compared(papers, results, paper)
     emit([row.to_dict() for row in rows], as_json=as_json)

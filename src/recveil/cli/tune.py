@@ -42,22 +42,22 @@ def tune(
 
     Example: recveil tune --data ml-1m --model bprmf --defense d2d --target gender --budget 3 --out tuned
     """
-    from recveil.cli.study import engine_of
+    from recveil.cli.study import make_engine
     from recveil.studies import tuning as search
     from recveil.workflows.documents import write_json
 
     wanted = search.Tuning(
         data, model, defense, target, budget, trials, batch, panel, seed, device or "", options_of(option)
     )
-    heard = _progress(quiet=quiet)
-    document = search.tune(wanted, out, engine_of(engine, workers, address, 0.0), argv=sys.argv, heard=heard)
+    heard = _print_progress(quiet=quiet)
+    document = search.tune(wanted, out, make_engine(engine, workers, address, 0.0), argv=sys.argv, heard=heard)
     write_json(out / "tune.json", document)
-    _draw(document, out / "frontier.svg")
+    _draw_frontier(document, out / "frontier.svg")
     emit(document, as_json=as_json)
-    _print(document, quiet=quiet or as_json)
+    _print_result(document, quiet=quiet or as_json)
 
 
-def _progress(*, quiet: bool) -> Any:
+def _print_progress(*, quiet: bool) -> Any:
     def heard(done: int, total: int) -> None:
         if not quiet:
             sys.stderr.write(f"recveil: {done} of {total} settings tried\n")
@@ -65,7 +65,7 @@ def _progress(*, quiet: bool) -> Any:
     return heard
 
 
-def _draw(document: Mapping[str, Any], path: Path) -> None:
+def _draw_frontier(document: Mapping[str, Any], path: Path) -> None:
     from recveil.core.files import writing
     from recveil.report.trials import frontier_svg
 
@@ -74,18 +74,18 @@ def _draw(document: Mapping[str, Any], path: Path) -> None:
         temporary.write_text(drawn, encoding="utf-8")
 
 
-def _print(document: Mapping[str, Any], *, quiet: bool) -> None:
+def _print_result(document: Mapping[str, Any], *, quiet: bool) -> None:
     """The frontier, the choice, and what the other users and items say of it."""
     say("advantage  loss of NDCG@10, %  setting (validation users and items)", quiet=quiet)
     for one in document["frontier"]:
-        say(f"{one['advantage']:9.3f}  {one['loss']:18.1f}  {setting(document, one)}", quiet=quiet)
+        say(f"{one['advantage']:9.3f}  {one['loss']:18.1f}  {describe_setting(document, one)}", quiet=quiet)
     chosen = document["chosen"]
     if chosen is None:
         least = min((t["loss"] for t in document["trials"] if t["defended"]), default=None)
         spent = "" if least is None else f" The cheapest loses {least:.1f} %."
         say(f"No setting that was tried stays within {document['budget']:g} %.{spent}", quiet=quiet)
         return
-    say(f"chosen for at most {document['budget']:g} %: {setting(document, chosen)}", quiet=quiet)
+    say(f"chosen for at most {document['budget']:g} %: {describe_setting(document, chosen)}", quiet=quiet)
     for line in document["audit"]["advice"]:
         say(f"audit on the other users and the test items: {line}", quiet=quiet)
     for error in document["audit"]["errors"]:
@@ -93,7 +93,7 @@ def _print(document: Mapping[str, Any], *, quiet: bool) -> None:
     say(f"use it: {document['use']}", quiet=quiet)
 
 
-def setting(document: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+def describe_setting(document: Mapping[str, Any], one: Mapping[str, Any]) -> str:
     """One trial in words."""
     if not one["defended"]:
         return "no defense"

@@ -18,10 +18,14 @@ from recveil.studies import membership_cells as members
 from recveil.studies import trials as trial
 from recveil.studies.plans import Cell
 
-__all__ = ["Result", "run"]
+__all__ = ["Result", "run_cell"]
 
-KINDS = {"attribute": attribute.measure, "membership": members.measure, "trial": trial.measure}
-DIGITS = 10
+KINDS = {
+    "attribute": attribute.measure_attribute_cell,
+    "membership": members.measure_membership_cell,
+    "trial": trial.measure_trial_cell,
+}
+SIGNIFICANT_DIGITS = 10
 """Significant digits that are kept: beyond them lies rounding error."""
 
 
@@ -33,14 +37,14 @@ class Result:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def run(cell: Cell, cache: Path | None = None) -> Result:
+def run_cell(cell: Cell, cache: Path | None = None) -> Result:
     """Measure the cell; trained models are looked up and kept in the folder `cache`.
 
     On one thread: sums of floating-point numbers depend on how many threads share them.
     """
     if cache is None:
         with tempfile.TemporaryDirectory() as folder:
-            return run(cell, Path(folder))
+            return run_cell(cell, Path(folder))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -49,19 +53,19 @@ def run(cell: Cell, cache: Path | None = None) -> Result:
     finally:
         torch.set_num_threads(threads)
     content = {"cell": cell.to_dict(), "records": [_plain(cell, record) for record in records], "details": details}
-    return Result(rounded(content), seconds)
+    return Result(round_numbers(content), seconds)
 
 
 def _plain(cell: Cell, record: Record) -> dict[str, Any]:
     return replace(record, cell=cell.id).to_dict()
 
 
-def rounded(value: Any) -> Any:
+def round_numbers(value: Any) -> Any:
     """The same plain values with floats to ten digits; what is not a number becomes null."""
     if isinstance(value, Mapping):
-        return {str(key): rounded(inside) for key, inside in value.items()}
+        return {str(key): round_numbers(inside) for key, inside in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(inside) for inside in value]
+        return [round_numbers(inside) for inside in value]
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
     return value

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from recveil.audits.catalog import LIST_DEFENSES, MEMBERSHIP_ATTACKS, lookup, make
-from recveil.audits.membership.audit import Game, MembershipAudit, attack
-from recveil.audits.membership.platforms import Policy
-from recveil.audits.membership.scenarios import Items, Model, World
+from recveil.audits.membership.audit import MembershipAudit, MembershipGame, run_membership_attacks
+from recveil.audits.membership.platforms import ServingPolicy
+from recveil.audits.membership.scenarios import ItemSource, ModelConfig, TrainedScenario
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.protocols import MembershipAttack, Recommender
 from recveil.core.timing import Clock
 from recveil.core.types import Estimate, Record
 from recveil.data.sources.catalog import locate
-from recveil.studies.model_cache import Kept
+from recveil.studies.model_cache import CachedModel
 from recveil.studies.plans import Cell
 
-__all__ = ["GENERATORS", "attacks_of", "items_of", "measure", "world_of"]
+__all__ = ["GENERATORS", "parse_attacks", "choose_item_source", "measure_membership_cell", "build_world"]
 
 GENERATORS = ("factors", "texts")
 """Where item vectors come from: factors of other users' histories, or hashed texts in items.parquet of the data."""
@@ -27,68 +27,68 @@ GENERATORS = ("factors", "texts")
 TARGET = "membership"
 
 
-def measure(cell: Cell, cache: Path) -> tuple[list[Record], dict[str, Any], dict[str, float]]:
+def measure_membership_cell(cell: Cell, cache: Path) -> tuple[list[Record], dict[str, Any], dict[str, float]]:
     """Records, who was attacked, and seconds; of a defended target also the attacker who does not know of it."""
-    clock, attacks = Clock(), attacks_of(cell)
-    world = world_of(cell, cache)
+    clock, attacks = Clock(), parse_attacks(cell)
+    world = build_world(cell, cache)
     with clock.step("make the game"):
-        stage = world.stage(items_of(cell), vectors=bool(attacks), seed=cell.seed, device=cell.device)
-    rows = _utility(cell, stage.facts["utility"])
+        stage = world.build(choose_item_source(cell), vectors=bool(attacks), seed=cell.seed, device=cell.device)
+    rows = _record_utility(cell, stage.facts["utility"])
     details: dict[str, Any] = {"about": dict(stage.about), "notes": [*stage.notes, *stage.game.notes]}
-    games: dict[str, Game | None] = {"": stage.game, ", static": stage.static}
+    games: dict[str, MembershipGame | None] = {"": stage.game, ", static": stage.static}
     for suffix, game in games.items():
         if game is not None:
             with clock.step(f"attack{suffix}"):
-                found = attack(game, attacks_of(cell), seed=cell.seed, jointly=False)
-            rows += _told(cell, found, suffix)
+                found = run_membership_attacks(game, parse_attacks(cell), seed=cell.seed, jointly=False)
+            rows += _record_attacks(cell, found, suffix)
             details[f"attacks{suffix}"] = found.to_dict()["attacks"]
             details |= {"n": len(found.users), "members": int(found.truth.sum()) if found.truth is not None else None}
     return rows, details, clock.seconds
 
 
-def world_of(cell: Cell, cache: Path) -> World:
+def build_world(cell: Cell, cache: Path) -> TrainedScenario:
     """What is trained, and how it serves; models are kept by the hash of what decides them."""
 
     def kept(name: str, model: Recommender) -> Recommender:
-        return Kept(model, name, cache)
+        return CachedModel(model, name, cache)
 
-    target, shadow = (Model(cell.at[key]["name"], cell.at[key]["options"]) for key in ("target", "shadow"))
-    policy = Policy(cell.at["serving"], cell.settings["seen"], cell.settings["list_length"])
+    target, shadow = (ModelConfig(cell.at[key]["name"], cell.at[key]["options"]) for key in ("target", "shadow"))
+    policy = ServingPolicy(cell.at["serving"], cell.settings["seen"], cell.settings["list_length"])
     chosen, least = cell.at["defense"], cell.settings["user_minimum"] or None
     defense: Any = None
     if chosen["name"] != "none":
         defense = make("list defense", chosen["name"], LIST_DEFENSES, **chosen["options"])
-    return World(cell.at["data"], target, shadow, policy, least, defense, kept)
+    return TrainedScenario(cell.at["data"], target, shadow, policy, least, defense, kept)
 
 
-def attacks_of(cell: Cell) -> dict[str, MembershipAttack]:
+def parse_attacks(cell: Cell) -> dict[str, MembershipAttack]:
     """The attacks named between commas; the rules need no naming."""
     names = [name.strip() for name in cell.at["attack"].split(",")]
-    return {name: _made(name, cell.device) for name in names if name not in ("", "rules")}
+    return {name: _make_attack(name, cell.device) for name in names if name not in ("", "rules")}
 
 
-def items_of(cell: Cell) -> Items:
+def choose_item_source(cell: Cell) -> ItemSource:
     """What the outsider knows of the items."""
     if cell.at["generator"] not in GENERATORS:
         raise unknown_name("generator of item vectors", cell.at["generator"], GENERATORS)
     if cell.at["generator"] == "factors":
-        return Items()
+        return ItemSource()
     folder = locate(cell.at["data"])
     texts = None if folder is None else folder / "items.parquet"
     if texts is None or not texts.is_file():
         raise DataError(f"The data set '{cell.at['data']}' has no items.parquet with texts. Use generator 'factors'.")
-    return Items(texts=texts)
+    return ItemSource(texts=texts)
 
 
-def _made(named: str, device: str | None) -> MembershipAttack:
+def _make_attack(named: str, device: str | None) -> MembershipAttack:
     """The attack of this name; options follow it after colons, as in dlmia:encoder=beta-vae:reweight=false."""
     name, *given = named.split(":")
     constructor = lookup("membership attack", name, MEMBERSHIP_ATTACKS)
     placed = {"device": device} if "device" in {f.name for f in fields(constructor)} else {}  # type: ignore[arg-type]
-    return make("membership attack", name, MEMBERSHIP_ATTACKS, **placed, **dict(map(_option, given)))
+    return make("membership attack", name, MEMBERSHIP_ATTACKS, **placed, **dict(map(_parse_option, given)))
 
 
-def _option(text: str) -> tuple[str, Any]:
+def _parse_option(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UsageError(f"Cannot read '{text}' in the name of an attack. Write name:option=value.")
@@ -98,25 +98,25 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _row(cell: Cell, attack: str, target: str, metric: str, estimate: Estimate) -> Record:
+def _make_record(cell: Cell, attack: str, target: str, metric: str, estimate: Estimate) -> Record:
     names = (cell.at["data"], cell.label("target"), cell.label("defense"))
     return Record(*names, attack, target, cell.seed, metric, estimate)
 
 
-def _told(cell: Cell, found: MembershipAudit, suffix: str) -> list[Record]:
+def _record_attacks(cell: Cell, found: MembershipAudit, suffix: str) -> list[Record]:
     rows = []
     for name, one in found.attacks.items():
         numbers = {"auc": one.auc, "balanced_accuracy": one.balanced_accuracy, "auc_ahead_of_rules": one.ahead}
         numbers |= {f"tpr@{fpr:g}": None if at is None else at.tpr for fpr, at in one.tpr_at_fpr.items()}
-        rows += [_row(cell, f"{name}{suffix}", TARGET, m, e) for m, e in numbers.items() if e is not None]
+        rows += [_make_record(cell, f"{name}{suffix}", TARGET, m, e) for m, e in numbers.items() if e is not None]
     return rows
 
 
-def _utility(cell: Cell, told: dict[str, Any]) -> list[Record]:
+def _record_utility(cell: Cell, told: dict[str, Any]) -> list[Record]:
     """How often the item held back is in the list, of members and of others, and what a defense cost the others."""
     after = told.get("after", told)
     numbers = {(who, "hit_rate"): e for who, e in after.items()}
     if "others_lost" in told:
         numbers["others", "hit_rate_change"] = told["others_lost"]
     k = cell.settings["list_length"]
-    return [_row(cell, "", who, f"{m}@{k}", Estimate.from_dict(e)) for (who, m), e in numbers.items()]
+    return [_make_record(cell, "", who, f"{m}@{k}", Estimate.from_dict(e)) for (who, m), e in numbers.items()]

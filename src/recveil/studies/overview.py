@@ -7,17 +7,17 @@ from typing import Any
 from recveil.studies.plans import Plan
 from recveil.studies.store import Store
 
-__all__ = ["overview"]
+__all__ = ["count_cells"]
 
 COLUMNS = ("data", "model", "defense")
 KEYS = {"attribute": COLUMNS, "membership": ("data", "target", "defense")}
 """Where in a cell the columns stand: the model that is attacked is the target of a membership study."""
 
 
-def overview(plan: Plan, store: Store | None) -> dict[str, Any]:
+def count_cells(plan: Plan, store: Store | None) -> dict[str, Any]:
     """Counts in all and for each data set, model and defense; `elsewhere` are finished cells that the plan lacks."""
-    finished = store.finished() if store is not None else set()
-    failed = store.failed() if store is not None else set()
+    finished = store.finished_ids() if store is not None else set()
+    failed = store.failed_ids() if store is not None else set()
     rows: dict[tuple[str, ...], dict[str, int]] = {}
     cells = plan.cells()
     for cell in cells:

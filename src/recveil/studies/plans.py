@@ -20,13 +20,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from recveil.core.errors import UsageError, unknown_name
 
-__all__ = ["KINDS", "SIZES", "VERSION", "Cell", "Choice", "Plan", "Published", "Settings", "read"]
+__all__ = ["KINDS", "SIZES", "VERSION", "Cell", "Choice", "Plan", "Published", "Settings", "read_plan"]
 
 VERSION = 1
 """Of what a cell is: raised when the same cell would come to other numbers or another form."""
 
 SIZES = ("full", "smoke")
-LAST_K = 200
+MAX_K = 200
 """Ranks are kept in a byte each, so no cut-off may be near 255."""
 
 
@@ -94,7 +94,7 @@ class Settings(_Strict):
     leave out what was touched.
     """
 
-    k: list[Annotated[int, Field(ge=1, le=LAST_K)]] = Field([5, 10, 20], min_length=1)
+    k: list[Annotated[int, Field(ge=1, le=MAX_K)]] = Field([5, 10, 20], min_length=1)
     folds: int = Field(5, ge=2)
     repeats: int = Field(1, ge=1)
     unattacked: float = Field(0.0, ge=0, lt=1)
@@ -199,11 +199,11 @@ class Plan:
     raw: Mapping[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any], *, name: str, size: str = "full") -> Self:
+    def parse(cls, raw: Mapping[str, Any], *, name: str, size: str = "full") -> Self:
         """The plan of this document; whatever is wrong with it is said in one sentence."""
         if size not in SIZES:
             raise unknown_name("size", size, SIZES)
-        document = _checked(_Document, raw, name)
+        document = _validate(_Document, raw, name)
         shape, own = KINDS[document.kind]
         known = {*shape.model_fields, *Settings.model_fields}
         for key in document.smoke:
@@ -212,7 +212,7 @@ class Plan:
         changed = document.smoke if size == "smoke" else {}
         parts = {"grid": (shape, document.grid), "settings": (Settings, document.settings)}
         made = {
-            part: _checked(
+            part: _validate(
                 model, {**given, **{k: v for k, v in changed.items() if k in model.model_fields}}, name, part
             )
             for part, (model, given) in parts.items()
@@ -226,17 +226,17 @@ class Plan:
         empty = [key for key, values in lists.items() if not values]
         if empty:
             raise UsageError(f"The plan {self.name} comes to no cells: {empty[0]} is an empty list. Name at least one.")
-        _distinct(self.name, lists)
+        _check_distinct(self.name, lists)
         settings = self.settings.model_dump(include=set(KINDS[self.kind][1]))
-        return [self._cell(dict(zip(lists, values, strict=True)), settings) for values in product(*lists.values())]
+        return [self._make_cell(dict(zip(lists, values, strict=True)), settings) for values in product(*lists.values())]
 
-    def _cell(self, at: Mapping[str, Any], settings: Mapping[str, Any]) -> Cell:
+    def _make_cell(self, at: Mapping[str, Any], settings: Mapping[str, Any]) -> Cell:
         labels = {key: v.title for key, v in at.items() if isinstance(v, Choice)}
         plain = {key: v.to_dict() if isinstance(v, Choice) else v for key, v in at.items()}
         return Cell(self.kind, plain, settings, labels)
 
 
-def read(path: str | Path, size: str = "full") -> Plan:
+def read_plan(path: str | Path, size: str = "full") -> Plan:
     """The plan in this file, at full size or as small as the tests need it."""
     path = Path(path)
     try:
@@ -246,11 +246,11 @@ def read(path: str | Path, size: str = "full") -> Plan:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"The plan {path} is not TOML: {error}. Mend that line.") from error
     for each in SIZES:  # what is wrong with one size is said whichever is asked for
-        Plan.of(raw, name=path.stem, size=each)
-    return Plan.of(raw, name=path.stem, size=size)
+        Plan.parse(raw, name=path.stem, size=each)
+    return Plan.parse(raw, name=path.stem, size=size)
 
 
-def _distinct(name: str, lists: Mapping[str, Iterable[Any]]) -> None:
+def _check_distinct(name: str, lists: Mapping[str, Iterable[Any]]) -> None:
     """No entry twice, and no two entries that tables would call the same."""
     for key, values in lists.items():
         seen: dict[str, Any] = {}
@@ -262,7 +262,7 @@ def _distinct(name: str, lists: Mapping[str, Iterable[Any]]) -> None:
             seen[title] = value.to_dict() if isinstance(value, Choice) else value
 
 
-def _checked(model: type[Any], given: Mapping[str, Any], name: str, part: str = "") -> Any:
+def _validate(model: type[Any], given: Mapping[str, Any], name: str, part: str = "") -> Any:
     """The document or a part of it as pydantic has it; the first thing that is wrong as one sentence."""
     try:
         return model.model_validate(given)

@@ -18,59 +18,59 @@ from scipy import stats
 from recveil.core.types import Estimate, FloatArray
 from recveil.metrics.intervals import LEVEL, estimate_advantage
 from recveil.metrics.ranking import Ranks, hit_rate, mean, ndcg
-from recveil.studies.attribute_cells import change
+from recveil.studies.attribute_cells import estimate_change
 from recveil.studies.plans import Cell, Plan
-from recveil.studies.rank_codec import unpacked
+from recveil.studies.rank_codec import unpack_ranks
 from recveil.studies.store import Store
 
-__all__ = ["Line", "advantage", "lines", "over_seeds", "quality", "refolded"]
+__all__ = ["PooledCell", "pool_advantage", "pool_plan", "pool_seeds", "average_over_seeds", "pool_intervals"]
 
 Measure = Callable[[Ranks, int], FloatArray]
 Json = Mapping[str, Any]
 MEASURES: Mapping[str, Measure] = {"ndcg": ndcg, "hit_rate": hit_rate}
 
 
-def advantage(folds: Sequence[float], test_share: float, n: int) -> Estimate:
+def pool_advantage(folds: Sequence[float], test_share: float, n: int) -> Estimate:
     """The headline advantage over these folds, of one seed or of many; like the audit's, never below zero."""
     estimate = estimate_advantage(np.asarray(folds), test_share, n)
     return replace(estimate, high=min(1.0, estimate.high))
 
 
-def quality(ranks: Iterable[str], measure: Measure = ndcg, k: int = 10) -> FloatArray:
+def average_over_seeds(ranks: Iterable[str], measure: Measure = ndcg, k: int = 10) -> FloatArray:
     """For each user the mean over the seeds, from packed ranks."""
-    return np.asarray(np.mean([measure(unpacked(text), k) for text in ranks], axis=0))
+    return np.asarray(np.mean([measure(unpack_ranks(text), k) for text in ranks], axis=0))
 
 
-def refolded(estimates: Sequence[Estimate], folds: int, test_share: float) -> Estimate:
+def pool_intervals(estimates: Sequence[Estimate], folds: int, test_share: float) -> Estimate:
     """The corrected interval over the folds of all seeds, from the intervals of each: what they say of the spread."""
     values = np.array([e.value for e in estimates])
     if folds < 2 or not all(math.isfinite(e.high - e.low) for e in estimates):
         return Estimate(float(values.mean()), math.nan, math.nan, estimates[0].n)
     halves = np.array([(e.high - e.low) / 2 for e in estimates])
-    within = (halves / _t(folds - 1)) ** 2 / (1 / folds + test_share)
+    within = (halves / _t_quantile(folds - 1)) ** 2 / (1 / folds + test_share)
     all_folds = folds * len(values)
     spread = ((folds - 1) * within.sum() + folds * ((values - values.mean()) ** 2).sum()) / (all_folds - 1)
-    half = _t(all_folds - 1) * math.sqrt((1 / all_folds + test_share) * spread)
+    half = _t_quantile(all_folds - 1) * math.sqrt((1 / all_folds + test_share) * spread)
     return Estimate(float(values.mean()), float(values.mean() - half), float(values.mean() + half), estimates[0].n)
 
 
-def over_seeds(estimates: Sequence[Estimate]) -> Estimate:
+def pool_seeds(estimates: Sequence[Estimate]) -> Estimate:
     """The mean over seeds that dealt the users anew; one seed is as it is."""
     if len(estimates) == 1:
         return estimates[0]
     values = np.array([e.value for e in estimates])
     within = float(np.mean([(e.high - e.low) / 2 for e in estimates]))
-    between = _t(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    between = _t_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
     half = max(within, between)
     return Estimate(float(values.mean()), float(values.mean() - half), float(values.mean() + half), estimates[0].n)
 
 
-def _t(freedom: int) -> float:
+def _t_quantile(freedom: int) -> float:
     return float(stats.t.ppf((1 + LEVEL) / 2, freedom))
 
 
 @dataclass(eq=False)
-class Line:
+class PooledCell:
     """One combination of a plan without its seed: what tables call it, and what was measured with each seed."""
 
     kind: str
@@ -86,7 +86,7 @@ class Line:
         """Which seeds are done."""
         return [int(r["cell"]["at"]["seed"]) for r in self.results]
 
-    def of_seeds(self, seeds: Iterable[int]) -> Line:
+    def of_seeds(self, seeds: Iterable[int]) -> PooledCell:
         """The same line with these seeds alone."""
         wanted = set(seeds)
         return replace(self, results=[r for r, seed in zip(self.results, self.seeds, strict=True) if seed in wanted])
@@ -115,13 +115,13 @@ class Line:
         folds = self.folds(target, part)
         if not folds:
             return None
-        return advantage(folds, self.test_share, int(self.results[0]["details"][part][target]["n"]))
+        return pool_advantage(folds, self.test_share, int(self.results[0]["details"][part][target]["n"]))
 
     def attacker(self, target: str, attack: str, metric: str) -> Estimate | None:
         """What one attacker reached, by a metric that is a mean over folds."""
         found = self.estimates(attack=attack, target=target, metric=metric)
         folds = int(self.settings["folds"]) * int(self.settings["repeats"])
-        return refolded(found, folds, self.test_share) if found else None
+        return pool_intervals(found, folds, self.test_share) if found else None
 
     def attackers(self, target: str) -> list[str]:
         """Who attacked this target, in the order of the panel."""
@@ -140,7 +140,7 @@ class Line:
 
     def ranked(self, measure: str, k: int) -> FloatArray:
         """For each user the mean over the seeds."""
-        return quality([r["details"]["ranks"] for r in self.results], MEASURES[measure], k)
+        return average_over_seeds([r["details"]["ranks"] for r in self.results], MEASURES[measure], k)
 
     def ranking(self, measure: str, k: int) -> Estimate:
         """A ranking measure over users."""
@@ -148,7 +148,9 @@ class Line:
 
     def cost(self, k: int = 10) -> Estimate:
         """The paired change of NDCG against the undefended models of the same seeds, in per cent."""
-        return change(quality([r["details"]["base"] for r in self.results], ndcg, k), self.ranked("ndcg", k))
+        return estimate_change(
+            average_over_seeds([r["details"]["base"] for r in self.results], ndcg, k), self.ranked("ndcg", k)
+        )
 
     def plain(self, metric: str) -> float | None:
         """The mean over seeds of a number without an interval."""
@@ -161,22 +163,22 @@ class Line:
         return float(np.mean(found)) if found else None
 
 
-def lines(plan: Plan, stores: Sequence[Store]) -> list[Line]:
+def pool_plan(plan: Plan, stores: Sequence[Store]) -> list[PooledCell]:
     """The lines of a plan from one folder of results or several: a cell is found by its id, wherever it was run."""
-    done = {cell: store for store in stores for cell in store.finished()}
-    failed = {cell: store for store in stores for cell in store.failed()}
-    grouped: dict[tuple[str, ...], Line] = {}
+    done = {cell: store for store in stores for cell in store.finished_ids()}
+    failed = {cell: store for store in stores for cell in store.failed_ids()}
+    grouped: dict[tuple[str, ...], PooledCell] = {}
     for cell in plan.cells():
         at = {key: cell.label(key) for key in cell.at if key != "seed"}
-        line = grouped.setdefault(tuple(at.values()), Line(cell.kind, at, cell.settings))
+        line = grouped.setdefault(tuple(at.values()), PooledCell(cell.kind, at, cell.settings))
         line.wanted += 1
-        _add(line, cell, done, failed)
+        _add_cell(line, cell, done, failed)
     return list(grouped.values())
 
 
-def _add(line: Line, cell: Cell, done: Mapping[str, Store], failed: Mapping[str, Store]) -> None:
+def _add_cell(line: PooledCell, cell: Cell, done: Mapping[str, Store], failed: Mapping[str, Store]) -> None:
     if cell.id in done:
-        line.results.append(done[cell.id].read(cell.id))
-        line.seconds.append(done[cell.id].timing(cell.id).get("seconds", {}))
+        line.results.append(done[cell.id].read_cell(cell.id))
+        line.seconds.append(done[cell.id].read_timing(cell.id).get("seconds", {}))
     elif cell.id in failed:
-        line.errors.append(str(failed[cell.id].failure(cell.id).get("error", "failed")))
+        line.errors.append(str(failed[cell.id].read_failure(cell.id).get("error", "failed")))

@@ -6,19 +6,19 @@ import numpy as np
 
 from recveil.metrics.ranking import Ranks
 
-__all__ = ["LAST", "packed", "unpacked"]
+__all__ = ["MAX_RANK", "pack_ranks", "unpack_ranks"]
 
-LAST = 255
+MAX_RANK = 255
 """Ranks are kept up to this one: a byte each."""
 
 
-def packed(ranks: Ranks) -> str:
+def pack_ranks(ranks: Ranks) -> str:
     """How many items stand before each test item (or beside it: ties count against the model)."""
-    text: str = np.minimum(ranks.better + ranks.ties, LAST).astype(np.uint8).tobytes().hex()
+    text: str = np.minimum(ranks.better + ranks.ties, MAX_RANK).astype(np.uint8).tobytes().hex()
     return text
 
 
-def unpacked(text: str) -> Ranks:
+def unpack_ranks(text: str) -> Ranks:
     """Ranks from text; those cut off lie beyond every list that a plan may ask for."""
     better = np.frombuffer(bytes.fromhex(text), dtype=np.uint8).astype(np.int64)
     users = np.arange(len(better))

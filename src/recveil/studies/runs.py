@@ -21,11 +21,11 @@ from recveil.core.errors import RecveilError
 from recveil.studies.engines import local
 from recveil.studies.engines.local import Lost
 from recveil.studies.plans import Cell, Plan
-from recveil.studies.store import Store, create, describe
+from recveil.studies.store import Store, create_store, describe_plan
 
-__all__ = ["Engine", "Local", "Outcome", "Tally", "attempt", "group_of", "perform", "run_study"]
+__all__ = ["Engine", "LocalEngine", "Outcome", "Tally", "attempt_cell", "name_group", "run_cells", "run_study"]
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalEngine:
     """Processes of this machine, each with one thread."""
 
     workers: int = 1
@@ -65,7 +65,7 @@ class Local:
         self, work: Work, cells: Sequence[Cell], *, go_on: Callable[[], bool]
     ) -> Generator[tuple[Cell, Outcome | Lost], None, None]:
         """Each cell with what became of it, as they are finished."""
-        return local.run(work, cells, workers=self.workers, group=group_of, go_on=go_on)
+        return local.run_items(work, cells, workers=self.workers, group=name_group, go_on=go_on)
 
 
 @dataclass
@@ -112,20 +112,20 @@ def run_study(
     cells = plan.cells()
     wanted = {cell.id for cell in cells}
     if (
-        work is None and not wanted <= Store(Path(folder)).finished()
+        work is None and not wanted <= Store(Path(folder)).finished_ids()
     ):  # before a folder is made: some plans cannot be run
-        from recveil.studies.plan_checks import check
+        from recveil.studies.plan_checks import check_plan
 
-        check(plan)
-    store = create(folder, plan)
-    with store.locked():
-        finished = store.finished()
+        check_plan(plan)
+    store = create_store(folder, plan)
+    with store.hold_lock():
+        finished = store.finished_ids()
         missing = [cell for cell in cells if cell.id not in finished]
-        describe(store, plan)
+        describe_plan(store, plan)
         tally = Tally(len(cells), len(cells) - len(missing))
         end = time.monotonic() + limit
-        doing = partial(work or attempt, store.releases.absolute())
-        going = perform(doing, missing, engine, store, go_on=lambda: time.monotonic() < end)
+        doing = partial(work or attempt_cell, store.releases.absolute())
+        going = run_cells(doing, missing, engine, store, go_on=lambda: time.monotonic() < end)
         with closing(going):  # however this ends, no process is left behind
             for _, outcome in going:
                 if outcome.failure is None:
@@ -137,18 +137,18 @@ def run_study(
     return tally
 
 
-def perform(
+def run_cells(
     work: Work, cells: Sequence[Cell], engine: Engine, store: Store, *, go_on: Callable[[], bool] = lambda: True
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """Do these cells and keep each in the store; a full disk ends it."""
     with closing(engine.run(work, cells, go_on=go_on)) as found:
         for cell, what in found:
-            outcome = _given_up(cell, what) if isinstance(what, Lost) else what
-            _keep(store, cell, outcome, engine.name)
+            outcome = _report_lost(cell, what) if isinstance(what, Lost) else what
+            _store_outcome(store, cell, outcome, engine.name)
             yield cell, outcome
 
 
-def _keep(store: Store, cell: Cell, outcome: Outcome, engine: str) -> None:
+def _store_outcome(store: Store, cell: Cell, outcome: Outcome, engine: str) -> None:
     if outcome.refused is not None:
         code, place = outcome.refused
         raise OSError(code, os.strerror(code), place)
@@ -156,44 +156,44 @@ def _keep(store: Store, cell: Cell, outcome: Outcome, engine: str) -> None:
         store.write_failure(cell.id, outcome.failure)
         return
     assert outcome.content is not None
-    store.write(cell.id, outcome.content, {**outcome.timing, "engine": engine})
+    store.write_cell(cell.id, outcome.content, {**outcome.timing, "engine": engine})
 
 
-def attempt(cache: Path, cell: Cell) -> Outcome:
+def attempt_cell(cache: Path, cell: Cell) -> Outcome:
     """Run one cell and say how it went, whatever happens in it: the function that every engine runs."""
-    from recveil.studies.cells import run
+    from recveil.studies.cells import run_cell
 
     start = time.perf_counter()
     try:
-        result = run(cell, cache)
+        result = run_cell(cell, cache)
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in DISK_FULL_ERRORS:
             return Outcome(refused=(error.errno, str(error.filename or cache)))
-        return _failed(cell, error)
+        return _report_failure(cell, error)
     except Exception as error:  # noqa: BLE001 - a cell that fails is a hole in a table, not the end of the study
-        return _failed(cell, error)
+        return _report_failure(cell, error)
     seconds = {**result.seconds, "all": time.perf_counter() - start}
-    return Outcome(dict(result.content), {"seconds": seconds, "machine": _machine(cell)})
+    return Outcome(dict(result.content), {"seconds": seconds, "machine": _describe_machine(cell)})
 
 
-def group_of(cell: Cell) -> str:
+def name_group(cell: Cell) -> str:
     """Cells of one group need the same undefended model, or the same users dealt alike."""
     model = cell.at.get("model", {})
     return f"{cell.at['data']} {model.get('name')} {model.get('options')} {cell.at['seed']}"
 
 
-def _machine(cell: Cell) -> dict[str, Any]:
+def _describe_machine(cell: Cell) -> dict[str, Any]:
     from recveil.core.device import resolve
 
     return {"host": platform.node(), "cores": os.cpu_count(), "device": resolve(cell.device).type}
 
 
-def _failed(cell: Cell, error: Exception) -> Outcome:
+def _report_failure(cell: Cell, error: Exception) -> Outcome:
     foreseen = isinstance(error, RecveilError) and error.exit_code in (2, 3)
     told = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc(), "foreseen": foreseen}
     return Outcome(failure={"cell": cell.to_dict(), **told})
 
 
-def _given_up(cell: Cell, lost: Lost) -> Outcome:
-    told = {"error": f"The cell was begun {local.TRIES} times and each time {lost.reason}.", "traceback": ""}
+def _report_lost(cell: Cell, lost: Lost) -> Outcome:
+    told = {"error": f"The cell was begun {local.MAX_TRIES} times and each time {lost.reason}.", "traceback": ""}
     return Outcome(failure={"cell": cell.to_dict(), **told, "foreseen": False})

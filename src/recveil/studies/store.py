@@ -24,11 +24,11 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.files import check_folder, writing
 from recveil.studies.plans import VERSION, Plan
 
-__all__ = ["Store", "create", "describe", "open_store"]
+__all__ = ["Store", "create_store", "describe_plan", "open_store"]
 
-ABOUT = "study.json"
+STUDY_FILE = "study.json"
 CELLS, TIMINGS, FAILURES, RELEASES = "cells", "timings", "failures", "releases"
-OURS = (CELLS, TIMINGS, FAILURES, RELEASES, "lock")
+OWN_NAMES = (CELLS, TIMINGS, FAILURES, RELEASES, "lock")
 """What a run that was refused for a wrong plan leaves behind."""
 
 
@@ -43,44 +43,44 @@ class Store:
         """Where trained models are kept."""
         return self.folder / RELEASES
 
-    def plan(self) -> Plan:
+    def read_plan(self) -> Plan:
         """The plan that was run here last."""
-        about = _about(self.folder)
-        return Plan.of(about["plan"], name=str(about["name"]), size=str(about["size"]))
+        about = _read_study(self.folder)
+        return Plan.parse(about["plan"], name=str(about["name"]), size=str(about["size"]))
 
-    def finished(self) -> set[str]:
+    def finished_ids(self) -> set[str]:
         """Ids of the cells that are done; no file is opened."""
-        return _ids(self.folder / CELLS)
+        return _list_ids(self.folder / CELLS)
 
-    def failed(self) -> set[str]:
+    def failed_ids(self) -> set[str]:
         """Ids of the cells that failed when they were last tried."""
-        return _ids(self.folder / FAILURES) - self.finished()
+        return _list_ids(self.folder / FAILURES) - self.finished_ids()
 
-    def read(self, cell: str) -> dict[str, Any]:
+    def read_cell(self, cell: str) -> dict[str, Any]:
         """A finished cell: `cell`, `records`, `details`."""
-        return _read(self.folder / CELLS / f"{cell}.json")
+        return _read_json(self.folder / CELLS / f"{cell}.json")
 
-    def failure(self, cell: str) -> dict[str, Any]:
+    def read_failure(self, cell: str) -> dict[str, Any]:
         """A failed cell: `cell`, `error`, `traceback`."""
-        return _read(self.folder / FAILURES / f"{cell}.json")
+        return _read_json(self.folder / FAILURES / f"{cell}.json")
 
-    def timing(self, cell: str) -> dict[str, Any]:
+    def read_timing(self, cell: str) -> dict[str, Any]:
         """Seconds by step; nothing where they were lost."""
         path = self.folder / TIMINGS / f"{cell}.json"
-        return _read(path) if path.is_file() else {}
+        return _read_json(path) if path.is_file() else {}
 
-    def write(self, cell: str, content: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
+    def write_cell(self, cell: str, content: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Keep a finished cell. Seconds go first: a cell that is there is there with all that belongs to it."""
-        _write(self.folder / TIMINGS / f"{cell}.json", timing)
-        _write(self.folder / CELLS / f"{cell}.json", {"version": VERSION, **content})
+        _write_json(self.folder / TIMINGS / f"{cell}.json", timing)
+        _write_json(self.folder / CELLS / f"{cell}.json", {"version": VERSION, **content})
         (self.folder / FAILURES / f"{cell}.json").unlink(missing_ok=True)
 
     def write_failure(self, cell: str, content: Mapping[str, Any]) -> None:
         """Keep what went wrong with a cell."""
-        _write(self.folder / FAILURES / f"{cell}.json", {"version": VERSION, **content})
+        _write_json(self.folder / FAILURES / f"{cell}.json", {"version": VERSION, **content})
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Nobody else writes here within this block; what a killed run left half-written is swept away first."""
         with open(self.folder / "lock", "a", encoding="utf-8") as handle:
             try:
@@ -89,26 +89,26 @@ class Store:
                 raise UsageError(
                     f"Another run is writing into {self.folder}. Wait for it, or name another folder with --out."
                 ) from None
-            self._sweep()
+            self._remove_leftovers()
             yield
 
-    def _sweep(self) -> None:
-        places = dict.fromkeys((CELLS, TIMINGS, FAILURES, RELEASES), ".") | {"": f".{ABOUT}."}
+    def _remove_leftovers(self) -> None:
+        places = dict.fromkeys((CELLS, TIMINGS, FAILURES, RELEASES), ".") | {"": f".{STUDY_FILE}."}
         for part, beginning in places.items():
             for name in os.listdir(self.folder / part):
                 if name.startswith(beginning):
                     path = self.folder / part / name
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        for stale in _ids(self.folder / FAILURES) & self.finished():
+        for stale in _list_ids(self.folder / FAILURES) & self.finished_ids():
             (self.folder / FAILURES / f"{stale}.json").unlink(missing_ok=True)
 
 
-def create(folder: str | Path, plan: Plan) -> Store:
+def create_store(folder: str | Path, plan: Plan) -> Store:
     """The folder of this plan's results, made if need be; what is finished there stays."""
     folder = Path(folder)
-    if folder.is_dir() and (folder / ABOUT).exists():
-        _about(folder)
-    elif folder.is_dir() and any(not name.startswith(".") and name not in OURS for name in os.listdir(folder)):
+    if folder.is_dir() and (folder / STUDY_FILE).exists():
+        _read_study(folder)
+    elif folder.is_dir() and any(not name.startswith(".") and name not in OWN_NAMES for name in os.listdir(folder)):
         raise UsageError(f"{folder} holds other things than a study. Name a new or an empty folder with --out.")
     else:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -118,21 +118,21 @@ def create(folder: str | Path, plan: Plan) -> Store:
     return Store(folder)
 
 
-def describe(store: Store, plan: Plan) -> None:
+def describe_plan(store: Store, plan: Plan) -> None:
     """Write down which plan is run here."""
-    _write(store.folder / ABOUT, {"version": VERSION, "name": plan.name, "size": plan.size, "plan": plan.raw})
+    _write_json(store.folder / STUDY_FILE, {"version": VERSION, "name": plan.name, "size": plan.size, "plan": plan.raw})
 
 
 def open_store(folder: str | Path) -> Store:
     """A folder that `recveil study run` wrote."""
-    _about(Path(folder))
+    _read_study(Path(folder))
     return Store(Path(folder))
 
 
-def _about(folder: Path) -> dict[str, Any]:
-    if not (folder / ABOUT).is_file():
-        raise UsageError(f"{folder} is not a folder of results: it has no {ABOUT}. Run `recveil study run` first.")
-    about = _read(folder / ABOUT)
+def _read_study(folder: Path) -> dict[str, Any]:
+    if not (folder / STUDY_FILE).is_file():
+        raise UsageError(f"{folder} is not a folder of results: it has no {STUDY_FILE}. Run `recveil study run` first.")
+    about = _read_json(folder / STUDY_FILE)
     if about.get("version") != VERSION:
         raise DataError(
             f"The results in {folder} are of version {about.get('version')} and this recveil reads version {VERSION}. "
@@ -141,13 +141,13 @@ def _about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _ids(folder: Path) -> set[str]:
+def _list_ids(folder: Path) -> set[str]:
     if not folder.is_dir():
         return set()
     return {name[:-5] for name in os.listdir(folder) if name.endswith(".json") and not name.startswith(".")}
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -159,6 +159,6 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     with writing(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -19,24 +19,24 @@ from typing import Any
 from recveil.core.errors import MissingExtra, UsageError
 from recveil.core.types import Estimate
 from recveil.metrics.pareto import undominated
-from recveil.studies.plan_checks import check
+from recveil.studies.plan_checks import check_plan
 from recveil.studies.plans import Cell, Plan
-from recveil.studies.pooled_seeds import lines
-from recveil.studies.runs import Engine, attempt, perform
+from recveil.studies.pooled_seeds import pool_plan
+from recveil.studies.runs import Engine, attempt_cell, run_cells
 from recveil.studies.search_spaces import Knob, OneOf, Whole, space_of
-from recveil.studies.store import Store, create, describe
-from recveil.studies.tables import findings
-from recveil.studies.trials import K, cell_of
+from recveil.studies.store import Store, create_store, describe_plan
+from recveil.studies.tables import build_study_result
+from recveil.studies.trials import K, make_trial_cell
 
-__all__ = ["Trial", "Tuning", "chosen_for", "propose", "tune"]
+__all__ = ["SettingTrial", "Tuning", "choose_trial", "propose_settings", "tune"]
 
-SPARED = 0.2
+SPARED_SHARE = 0.2
 """Share of the users that settings are chosen by."""
 
-STARTUP = 8
+RANDOM_TRIALS = 8
 """Trials at random before the search learns from them."""
 
-DIGITS = 4
+SIGNIFICANT_DIGITS = 4
 Json = dict[str, Any]
 
 
@@ -76,19 +76,19 @@ class Tuning:
         }
         about = f"The setting that `recveil tune` chose for a budget of {self.budget:g} %, audited on the other users."
         title = f"{self.defense}, tuned for {self.target} on {self.data}, {self.model}"
-        settings = {"k": [5, 10, 20], "unattacked": SPARED, "device": self.device}
+        settings = {"k": [5, 10, 20], "unattacked": SPARED_SHARE, "device": self.device}
         raw = {"title": title, "about": about, "kind": "attribute", "grid": grid, "settings": settings}
-        return Plan.of(raw, name="tuned")
+        return Plan.parse(raw, name="tuned")
 
     def trial(self, defense: str, options: Mapping[str, Any]) -> Cell:
         """The cell that tries this setting."""
         like = self.plan(options).cells()[0]
         at = {**like.at, "defense": {"name": defense, "options": dict(sorted(options.items()))}}
-        return cell_of(at, like.settings)
+        return make_trial_cell(at, like.settings)
 
 
 @dataclass(frozen=True)
-class Trial:
+class SettingTrial:
     """One setting and what it came to on validation: advantage (the worst of the targets) and loss in per cent."""
 
     options: Mapping[str, Any]
@@ -103,24 +103,26 @@ class Trial:
         return {"options": dict(self.options), **part}
 
 
-def propose(space: Mapping[str, Knob], told: Sequence[tuple[Json, Trial | None]], n: int, seed: int) -> list[Json]:
+def propose_settings(
+    space: Mapping[str, Knob], told: Sequence[tuple[Json, SettingTrial | None]], n: int, seed: int
+) -> list[Json]:
     """The next n settings, after these with what came of them (None: it failed). The same answer to the same question.
 
     A new sampler is seeded by how much is known, so that a search that was stopped asks what it would have asked.
     """
-    optuna = _optuna()
+    optuna = _import_optuna()
     spread = {name: knob.distribution() for name, knob in space.items()}
-    sampler = optuna.samplers.TPESampler(seed=1000 * seed + len(told), n_startup_trials=STARTUP)
+    sampler = optuna.samplers.TPESampler(seed=1000 * seed + len(told), n_startup_trials=RANDOM_TRIALS)
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
     for options, trial in told:
         state = optuna.trial.TrialState.FAIL if trial is None else optuna.trial.TrialState.COMPLETE
         values = None if trial is None else [trial.advantage, trial.loss]
         study.add_trial(optuna.trial.create_trial(params=options, distributions=spread, values=values, state=state))
     asked = [study.ask(spread).params for _ in range(n)]
-    return [{name: _short(space[name], value) for name, value in params.items()} for params in asked]
+    return [{name: _shorten_value(space[name], value) for name, value in params.items()} for params in asked]
 
 
-def _optuna() -> Any:
+def _import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
@@ -132,14 +134,14 @@ def _optuna() -> Any:
     return optuna
 
 
-def _short(knob: Knob, value: Any) -> Any:
+def _shorten_value(knob: Knob, value: Any) -> Any:
     """A number that can be typed, and that still lies within the ends."""
     if isinstance(knob, OneOf | Whole):
         return value
-    return min(max(float(f"{value:.{DIGITS}g}"), knob.low), knob.high)
+    return min(max(float(f"{value:.{SIGNIFICANT_DIGITS}g}"), knob.low), knob.high)
 
 
-def chosen_for(trials: Sequence[Trial], budget: float) -> Trial | None:
+def choose_trial(trials: Sequence[SettingTrial], budget: float) -> SettingTrial | None:
     """The most private setting that loses no more than the budget; of equals the one that loses least."""
     allowed = [t for t in trials if t.defended and t.loss <= budget]
     return min(allowed, key=lambda t: (t.advantage, t.loss), default=None)
@@ -155,14 +157,14 @@ def tune(
 ) -> Json:
     """Search, choose for the budget, audit what was chosen; the whole as one plain dict."""
     first = tuning.plan({})
-    check(first)
-    store = create(folder, first)
-    with store.locked():
-        describe(store, first)
-        told = _search(tuning, store, engine, heard)
+    check_plan(first)
+    store = create_store(folder, first)
+    with store.hold_lock():
+        describe_plan(store, first)
+        told = _search_settings(tuning, store, engine, heard)
         trials = [trial for _, trial in told if trial is not None]
-        chosen = chosen_for(trials, tuning.budget)
-        audited = None if chosen is None else _audited(tuning.plan(chosen.options), store, engine)
+        chosen = choose_trial(trials, tuning.budget)
+        audited = None if chosen is None else _audit_choice(tuning.plan(chosen.options), store, engine)
     front = [trials[i] for i in undominated([(t.advantage, t.loss) for t in trials])]
     return {
         "recveil": version("recveil"),
@@ -175,57 +177,57 @@ def tune(
         "frontier": [t.to_dict() for t in front],
         "chosen": None if chosen is None else chosen.to_dict(),
         "audit": audited,
-        "use": None if chosen is None else _command(tuning, chosen),
+        "use": None if chosen is None else _write_command(tuning, chosen),
     }
 
 
-def _search(
+def _search_settings(
     tuning: Tuning, store: Store, engine: Engine, heard: Callable[[int, int], None]
-) -> list[tuple[Json, Trial | None]]:
+) -> list[tuple[Json, SettingTrial | None]]:
     """No defense, the defense as it is, and then batch after batch of settings."""
     space = space_of(tuning.defense)
-    told: list[tuple[Json, Trial | None]] = []
+    told: list[tuple[Json, SettingTrial | None]] = []
     for defense in ("none", tuning.defense):
-        told += _tried(tuning, store, engine, [(defense, {})])
-    known: list[tuple[Json, Trial | None]] = []
+        told += _try_settings(tuning, store, engine, [(defense, {})])
+    known: list[tuple[Json, SettingTrial | None]] = []
     while len(known) < tuning.trials:
-        asked = propose(space, known, min(tuning.batch, tuning.trials - len(known)), tuning.seed)
-        known += _tried(tuning, store, engine, [(tuning.defense, options) for options in asked])
+        asked = propose_settings(space, known, min(tuning.batch, tuning.trials - len(known)), tuning.seed)
+        known += _try_settings(tuning, store, engine, [(tuning.defense, options) for options in asked])
         heard(len(known), tuning.trials)
     return told + known
 
 
-def _tried(
+def _try_settings(
     tuning: Tuning, store: Store, engine: Engine, asked: Sequence[tuple[str, Json]]
-) -> Iterator[tuple[Json, Trial | None]]:
+) -> Iterator[tuple[Json, SettingTrial | None]]:
     """What came of these settings, in their order; only those that the folder lacks are run."""
     cells = [tuning.trial(defense, options) for defense, options in asked]
-    _run(cells, store, engine)
-    done = store.finished()
+    _run_missing(cells, store, engine)
+    done = store.finished_ids()
     for (defense, options), cell in zip(asked, cells, strict=True):
-        yield options, _read(store, cell, options, defense != "none") if cell.id in done else None
+        yield options, _read_trial(store, cell, options, defense != "none") if cell.id in done else None
 
 
-def _run(cells: Sequence[Cell], store: Store, engine: Engine) -> None:
-    missing = {cell.id: cell for cell in cells if cell.id not in store.finished()}
-    for _ in perform(partial(attempt, store.releases.absolute()), list(missing.values()), engine, store):
+def _run_missing(cells: Sequence[Cell], store: Store, engine: Engine) -> None:
+    missing = {cell.id: cell for cell in cells if cell.id not in store.finished_ids()}
+    for _ in run_cells(partial(attempt_cell, store.releases.absolute()), list(missing.values()), engine, store):
         pass
 
 
-def _read(store: Store, cell: Cell, options: Json, defended: bool) -> Trial:
-    rows = store.read(cell.id)["records"]
+def _read_trial(store: Store, cell: Cell, options: Json, defended: bool) -> SettingTrial:
+    rows = store.read_cell(cell.id)["records"]
     value = {(row["attack"], row["metric"], row["target"]): Estimate.from_dict(row["estimate"]).value for row in rows}
     worst = max(v for (attack, _, _), v in value.items() if attack == "headline")
     loss = -next(v for (_, metric, _), v in value.items() if metric == f"ndcg_change@{K}") + 0.0
-    return Trial(options, worst, loss, cell.id, defended)
+    return SettingTrial(options, worst, loss, cell.id, defended)
 
 
-def _audited(plan: Plan, store: Store, engine: Engine) -> Json:
+def _audit_choice(plan: Plan, store: Store, engine: Engine) -> Json:
     """The chosen setting and no defense, on the users and the items that the search never saw."""
-    describe(store, plan)
-    _run(plan.cells(), store, engine)
-    done = [line for line in lines(plan, [store]) if line.results]
-    failed = [error for line in lines(plan, [store]) for error in line.errors]
+    describe_plan(store, plan)
+    _run_missing(plan.cells(), store, engine)
+    done = [line for line in pool_plan(plan, [store]) if line.results]
+    failed = [error for line in pool_plan(plan, [store]) for error in line.errors]
     told = {}
     for line in done:
         each = {}
@@ -234,10 +236,10 @@ def _audited(plan: Plan, store: Store, engine: Engine) -> Json:
             found = {"advantage": line.headline(target), "with_both_tables": both}
             each[target] = {key: e.to_dict() for key, e in found.items() if e is not None}
         told[line.at["defense"]] = {"targets": each, "ndcg_change@10": line.cost(K).to_dict()}
-    return {"lines": told, "advice": findings(store)["advice"], "errors": failed}
+    return {"lines": told, "advice": build_study_result(store)["advice"], "errors": failed}
 
 
-def _command(tuning: Tuning, chosen: Trial) -> str:
+def _write_command(tuning: Tuning, chosen: SettingTrial) -> str:
     """How to train with this setting."""
     parts = ["recveil", "train", "--data", tuning.data, "--model", tuning.model]
     parts += [word for name, v in tuning.options.items() for word in ("--option", f"{name}={v}")]

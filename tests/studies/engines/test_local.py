@@ -13,11 +13,11 @@ from types import ModuleType
 import pytest
 
 from recveil.core.errors import UsageError
-from recveil.studies.engines.local import Lost, Queue, run
+from recveil.studies.engines.local import Lost, WorkQueue, run_items
 
 
 def test_each_item_is_done_once_by_several_processes(chores: ModuleType) -> None:
-    found = list(run(chores.where, list(range(30)), workers=2))
+    found = list(run_items(chores.where, list(range(30)), workers=2))
     assert sorted(item for item, _ in found) == list(range(30))
     assert all(item == answer[0] for item, answer in found)
     pids = {answer[1] for _, answer in found}
@@ -26,7 +26,7 @@ def test_each_item_is_done_once_by_several_processes(chores: ModuleType) -> None
 
 
 def test_nobody_is_left_behind_when_it_is_broken_off(chores: ModuleType) -> None:
-    going = run(chores.where, list(range(100)), workers=2)
+    going = run_items(chores.where, list(range(100)), workers=2)
     pids = {next(going)[1][1] for _ in range(6)}
     going.close()
     for pid in pids:
@@ -36,7 +36,7 @@ def test_nobody_is_left_behind_when_it_is_broken_off(chores: ModuleType) -> None
 
 def test_a_process_that_dies_is_replaced_and_its_item_tried_once_more(chores: ModuleType, tmp_path: Path) -> None:
     cells = chores.plan(data=["a"], seed=[0, 1, 2]).cells()
-    found = {cell.seed: answer for cell, answer in run(partial(chores.deadly, tmp_path), cells, workers=1)}
+    found = {cell.seed: answer for cell, answer in run_items(partial(chores.deadly, tmp_path), cells, workers=1)}
     assert isinstance(found[0], Lost)
     assert "SIGKILL" in found[0].reason
     assert found[1].content == chores.told(cells[1])
@@ -44,7 +44,7 @@ def test_a_process_that_dies_is_replaced_and_its_item_tried_once_more(chores: Mo
 
 
 def test_a_process_that_exits_is_lost_too() -> None:
-    [(_, answer)] = run(os._exit, [3], workers=1)
+    [(_, answer)] = run_items(os._exit, [3], workers=1)
     assert answer == Lost("its process ended with exit code 3")
 
 
@@ -52,26 +52,26 @@ def test_processes_compute_on_one_thread_and_the_caller_is_left_alone(monkeypatc
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS"]
-    assert [answer for _, answer in run(os.getenv, names, workers=1)] == ["1", "1"]
+    assert [answer for _, answer in run_items(os.getenv, names, workers=1)] == ["1", "1"]
     assert [os.environ.get(name) for name in names] == ["7", None]
 
 
 def test_nothing_is_begun_once_told_to_stop() -> None:
     calls = iter([True, True, True])
-    found = list(run(operator.neg, list(range(10)), workers=1, go_on=lambda: next(calls, False)))
+    found = list(run_items(operator.neg, list(range(10)), workers=1, go_on=lambda: next(calls, False)))
     assert found == [(0, 0), (1, -1), (2, -2)]
-    assert list(run(operator.neg, [], workers=2)) == []
+    assert list(run_items(operator.neg, [], workers=2)) == []
     with pytest.raises(UsageError, match="workers is 0"):
-        next(run(operator.neg, [1], workers=0))
+        next(run_items(operator.neg, [1], workers=0))
 
 
 def test_a_worker_stays_with_its_group_and_others_begin_another() -> None:
-    queue = Queue(["a1", "a2", "a3", "b1", "b2"], lambda item: item[0])
-    taken = [(worker, queue.items[queue.next(worker)]) for worker in (0, 1, 0, 1, 1, 0) if queue.left]
+    queue = WorkQueue(["a1", "a2", "a3", "b1", "b2"], lambda item: item[0])
+    taken = [(worker, queue.items[queue.take_next(worker)]) for worker in (0, 1, 0, 1, 1, 0) if queue.left]
     assert taken == [(0, "a1"), (1, "b1"), (0, "a2"), (1, "b2"), (1, "a3")]
-    assert queue.next(0) is None
-    queue.back(3)
-    assert queue.next(1) == 3
+    assert queue.take_next(0) is None
+    queue.put_back(3)
+    assert queue.take_next(1) == 3
 
 
 LOST = """

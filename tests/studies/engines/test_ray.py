@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from recveil.core.errors import MissingExtra, UsageError
-from recveil.studies.engines.ray import Ray
+from recveil.studies.engines.ray import RayEngine
 from recveil.studies.plans import Plan
-from recveil.studies.runs import Local, run_study
+from recveil.studies.runs import LocalEngine, run_study
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"pip install 'recveil\[ray\]'"):
-        next(Ray().run(abs, [1]))
+        next(RayEngine().run(abs, [1]))
 
 
 class Pretended:
@@ -67,13 +67,13 @@ class Pretended:
 def test_items_come_back_once_and_lost_ones_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     pretended = Pretended()
     monkeypatch.setitem(sys.modules, "ray", pretended)  # type: ignore[arg-type]
-    found = dict(Ray(gpus=0.1).run(abs, [-1, -2, 3, -4, -5, -6]))
+    found = dict(RayEngine(gpus=0.1).run(abs, [-1, -2, 3, -4, -5, -6]))
     assert {k: v for k, v in found.items() if k != 3} == {-1: 1, -2: 2, -4: 4, -5: 5, -6: 6}
     assert found[3].reason == "Ray could not finish it (RayError: the node is gone)"
     assert pretended.options_seen["num_gpus"] == 0.1
     assert pretended.options_seen["max_retries"] > 0
     calls = iter([True, True])
-    assert len(list(Ray().run(abs, [-1, -2, -4, -5], go_on=lambda: next(calls, False)))) == 2
+    assert len(list(RayEngine().run(abs, [-1, -2, -4, -5], go_on=lambda: next(calls, False)))) == 2
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def small_plan(data: str) -> Plan:
     model = {"name": "bprmf", "epochs": 2, "embedding_size": 8}
     grid = {"data": [data], "model": [model], "defense": ["none", "leace", "ldp"], "target": ["gender"]}
     grid |= {"panel": ["logistic"], "seed": [0, 1]}
-    return Plan.of({"title": "t", "kind": "attribute", "grid": grid, "settings": {"device": "cpu"}}, name="p")
+    return Plan.parse({"title": "t", "kind": "attribute", "grid": grid, "settings": {"device": "cpu"}}, name="p")
 
 
 @pytest.mark.slow
@@ -110,8 +110,8 @@ def small_plan(data: str) -> Plan:
 def test_two_nodes_give_the_same_cells_as_processes(cluster: Any, tiny: str, tmp_path: Path) -> None:
     made, _ = cluster
     plan = small_plan(tiny)
-    assert run_study(plan, tmp_path / "ray", Ray(made.address)).done == 6
-    assert run_study(plan, tmp_path / "local", Local(1)).done == 6
+    assert run_study(plan, tmp_path / "ray", RayEngine(made.address)).done == 6
+    assert run_study(plan, tmp_path / "local", LocalEngine(1)).done == 6
     assert cells_in(tmp_path / "ray") == cells_in(tmp_path / "local")
 
 
@@ -130,7 +130,7 @@ def test_a_node_that_is_killed_loses_nothing(cluster: Any, chores: ModuleType, t
     killed: list[int] = []
     killer = threading.Thread(target=kill)
     killer.start()
-    tally = run_study(chores.plan(), tmp_path / "ray", Ray(made.address), work=chores.slow)
+    tally = run_study(chores.plan(), tmp_path / "ray", RayEngine(made.address), work=chores.slow)
     done.set()
     killer.join()
     assert (tally.done, tally.failed) == (20, 0)
@@ -142,4 +142,4 @@ def test_a_node_that_is_killed_loses_nothing(cluster: Any, chores: ModuleType, t
 def test_no_cluster_at_the_address() -> None:
     pytest.importorskip("ray")
     with pytest.raises(UsageError, match="No Ray cluster answers at 127.0.0.1:1 .*Check --address"):
-        next(Ray("127.0.0.1:1").run(os.getenv, ["HOME"]))
+        next(RayEngine("127.0.0.1:1").run(os.getenv, ["HOME"]))

@@ -20,15 +20,15 @@ from typing import Any, TypeVar
 
 from recveil.core.errors import UsageError
 
-__all__ = ["Lost", "Queue", "run"]
+__all__ = ["Lost", "WorkQueue", "run_items"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-TRIES = 2
+MAX_TRIES = 2
 """How often an item is begun before it is given up: what killed a process once may have been chance."""
 
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Lost:
 
 
 @dataclass
-class Queue:
+class WorkQueue:
     """What is left to do. A worker stays with a group of items while there are any, and else begins a new group.
 
     Items of a group need the same trained model: one process trains it and the others would only wait.
@@ -55,7 +55,7 @@ class Queue:
         for number, item in enumerate(self.items):
             self.left.setdefault(self.group(item), []).append(number)
 
-    def next(self, worker: int) -> int | None:
+    def take_next(self, worker: int) -> int | None:
         """The number of the item that this worker does now; None when there is nothing left."""
         if not self.left:
             return None
@@ -69,7 +69,7 @@ class Queue:
             del self.left[group]
         return number
 
-    def back(self, number: int) -> None:
+    def put_back(self, number: int) -> None:
         """An item is to be done again, before all others."""
         group = self.group(self.items[number])
         self.left = {group: [number, *self.left.get(group, [])], **{g: n for g, n in self.left.items() if g != group}}
@@ -82,7 +82,7 @@ class _Worker:
     number: int | None = None
 
 
-def run(
+def run_items(
     work: Callable[[T], R],
     items: Sequence[T],
     *,
@@ -97,10 +97,10 @@ def run(
     """
     if workers < 1:
         raise UsageError(f"workers is {workers}. At least one is needed.")
-    queue, tries, crew = Queue(items, group), Counter[int](), dict[int, _Worker]()
+    queue, tries, crew = WorkQueue(items, group), Counter[int](), dict[int, _Worker]()
 
     def give(name: int) -> None:
-        number = queue.next(name) if go_on() else None
+        number = queue.take_next(name) if go_on() else None
         worker = crew[name]
         worker.number = number
         if number is not None:
@@ -108,18 +108,18 @@ def run(
             with suppress(ConnectionError):  # it died meanwhile, which is seen when its answer is asked for
                 worker.pipe.send(items[number])
 
-    asked, undo = _listen()
+    asked, undo = _watch_interrupts()
     try:
         for name in range(min(workers, len(items))):
-            crew[name] = _start(work)
+            crew[name] = _start_worker(work)
             give(name)
         while any(worker.number is not None for worker in crew.values()):
-            for name, answer in _ready(crew, asked):
+            for name, answer in _wait_for_answers(crew, asked):
                 number = crew[name].number
                 if isinstance(answer, Lost):
-                    crew[name] = _start(work)
-                    if number is not None and tries[number] < TRIES:
-                        queue.back(number)
+                    crew[name] = _start_worker(work)
+                    if number is not None and tries[number] < MAX_TRIES:
+                        queue.put_back(number)
                         number = None
                 give(name)
                 if number is not None:
@@ -127,10 +127,10 @@ def run(
     finally:
         undo()
         for worker in crew.values():
-            _stop(worker)
+            _stop_worker(worker)
 
 
-def _listen() -> tuple[threading.Event, Callable[[], Any]]:
+def _watch_interrupts() -> tuple[threading.Event, Callable[[], Any]]:
     """Set once Ctrl-C was pressed, and how to stop listening.
 
     The exception that Python raises for it is lost where it falls into a finalizer; what is written down stays.
@@ -147,7 +147,7 @@ def _listen() -> tuple[threading.Event, Callable[[], Any]]:
     return asked, lambda: signal.signal(signal.SIGINT, before)
 
 
-def _ready(crew: dict[int, _Worker], asked: threading.Event) -> Iterator[tuple[int, Any]]:
+def _wait_for_answers(crew: dict[int, _Worker], asked: threading.Event) -> Iterator[tuple[int, Any]]:
     """Workers that have an answer, and those that are no more; it waits until there is one, or for Ctrl-C."""
     names: dict[Any, int] = {}
     for name, worker in crew.items():
@@ -164,31 +164,31 @@ def _ready(crew: dict[int, _Worker], asked: threading.Event) -> Iterator[tuple[i
             yield name, worker.pipe.recv()  # what was sent before a process died is still good
         except (EOFError, ConnectionError):
             worker.process.join()
-            yield name, Lost(_how(worker.process.exitcode))
+            yield name, Lost(_describe_exit(worker.process.exitcode))
 
 
-def _how(code: int | None) -> str:
+def _describe_exit(code: int | None) -> str:
     if code is not None and code < 0:
         return f"its process was ended by {signal.Signals(-code).name}, as happens when memory runs out"
     return f"its process ended with exit code {code}"
 
 
-def _start(work: Callable[[Any], Any]) -> _Worker:
+def _start_worker(work: Callable[[Any], Any]) -> _Worker:
     """A fresh process: forking one that runs threads of its own would be unsafe."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    with _one_thread_each():
-        process = context.Process(target=_serve, args=(there, work, os.getpid()))
+    with _limit_threads():
+        process = context.Process(target=_serve_pipe, args=(there, work, os.getpid()))
         process.start()
     there.close()
     return _Worker(process, here)
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def _limit_threads() -> Iterator[None]:
     """Processes started within this block compute on one thread: the runtimes read it when they are loaded."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
         yield
     finally:
@@ -199,16 +199,16 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _stop(worker: _Worker) -> None:
+def _stop_worker(worker: _Worker) -> None:
     worker.pipe.close()
     worker.process.kill()
     worker.process.join()
 
 
-def _serve(pipe: Connection, work: Callable[[Any], Any], parent: int) -> None:
+def _serve_pipe(pipe: Connection, work: Callable[[Any], Any], parent: int) -> None:
     """Do what comes through the pipe until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; whoever started us ends us
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
     while True:
         try:
             pipe.send(work(pipe.recv()))
@@ -216,7 +216,7 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], parent: int) -> None:
             return
 
 
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """An orphan would go on computing for nobody."""
     while os.getppid() == parent:
         time.sleep(0.5)

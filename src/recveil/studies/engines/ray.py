@@ -12,25 +12,25 @@ from functools import partial
 from typing import Any, TypeVar
 
 from recveil.core.errors import MissingExtra, UsageError
-from recveil.studies.engines.local import ONE_THREAD, Lost
+from recveil.studies.engines.local import THREAD_VARIABLES, Lost
 
-__all__ = ["Ray"]
+__all__ = ["RayEngine"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-RETRIES = 3
+MAX_RETRIES = 3
 """How often Ray begins a task again whose process or node died."""
 
-PATIENCE = 10.0
+CONNECT_SECONDS = 10.0
 """Seconds that a cluster has to answer in."""
 
-AHEAD = 4
+TASKS_PER_CORE = 4
 """Tasks handed to Ray for each core, so that none is idle and stopping needs not wait for all."""
 
 
 @dataclass(frozen=True)
-class Ray:
+class RayEngine:
     """A cluster: the one at `address`, or this machine; `gpus` is the share of a GPU that one cell takes."""
 
     address: str | None = None
@@ -44,21 +44,23 @@ class Ray:
 
         Results come back through Ray and are written where this runs, so nodes need no common disk.
         """
-        ray = _package()
+        ray = _import_ray()
         ours = not ray.is_initialized()
         if ours:
             self._connect(ray)
-        task = ray.remote(_call).options(num_cpus=1, num_gpus=self.gpus, max_retries=RETRIES, retry_exceptions=False)
+        task = ray.remote(_call_work).options(
+            num_cpus=1, num_gpus=self.gpus, max_retries=MAX_RETRIES, retry_exceptions=False
+        )
         try:
-            yield from _finished(ray, partial(task.remote, work), items, go_on)
+            yield from _yield_finished(ray, partial(task.remote, work), items, go_on)
         finally:
             if ours:
                 ray.shutdown()
 
     def _connect(self, ray: Any) -> None:
-        _answers(self.address)
+        _check_answers(self.address)
         quiet = {"logging_level": "error", "log_to_driver": False}
-        threads = {"env_vars": dict.fromkeys(ONE_THREAD, "1")}
+        threads = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}
         local = {"include_dashboard": False} if self.address is None else {}
         try:
             ray.init(address=self.address or "local", runtime_env=threads, **quiet, **local)
@@ -66,27 +68,27 @@ class Ray:
             raise UsageError(f"No Ray cluster answers at {self.address}: {error}. Check --address.") from error
 
 
-def _call(work: Callable[[T], R], item: T) -> R:
+def _call_work(work: Callable[[T], R], item: T) -> R:
     """Ray takes functions alone, and `work` may be a partial one."""
     return work(item)
 
 
-def _answers(address: str | None) -> None:
+def _check_answers(address: str | None) -> None:
     """Say at once that nobody is there: Ray itself would go on asking for minutes."""
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
         try:
-            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
         except OSError as error:
             raise UsageError(f"No Ray cluster answers at {address} ({error}). Check --address.") from error
 
 
-def _finished(
+def _yield_finished(
     ray: Any, begin: Callable[[T], Any], items: Sequence[T], go_on: Callable[[], bool]
 ) -> Iterator[tuple[T, Any]]:
     waiting, running = list(reversed(items)), dict[Any, T]()
     while True:
-        room = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        room = TASKS_PER_CORE * max(1, int(ray.cluster_resources().get("CPU", 1)))
         while waiting and len(running) < room and go_on():
             item = waiting.pop()
             running[begin(item)] = item
@@ -94,10 +96,10 @@ def _finished(
             return
         ready, _ = ray.wait(list(running), num_returns=1)
         for one in ready:
-            yield running.pop(one), _result(ray, one)
+            yield running.pop(one), _get_result(ray, one)
 
 
-def _result(ray: Any, one: Any) -> Any:
+def _get_result(ray: Any, one: Any) -> Any:
     """What came back; a task whose processes died again and again is lost, like one that the engine could not run."""
     try:
         return ray.get(one)
@@ -105,7 +107,7 @@ def _result(ray: Any, one: Any) -> Any:
         return Lost(f"Ray could not finish it ({type(error).__name__}: {str(error).splitlines()[0]})")
 
 
-def _package() -> Any:
+def _import_ray() -> Any:
     try:
         import ray
     except ImportError as error:
