@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
 
-from recveil.attacks.attribute.classifiers import BaggedAttack, ClassifierAttack
+from recveil.attacks.attribute.classifiers import BaggedAttack, ClassifierAttack, as_attack
 from recveil.attacks.attribute.tasks import Task
 from recveil.attacks.attribute.trees import Forest
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
+from recveil.core.errors import UsageError
+from recveil.testing.contracts import check_attack
 from recveil.testing.worlds import planted_leak
 
 
@@ -96,3 +103,73 @@ def test_a_bagged_attack_guesses_known_users_by_the_parts_that_did_not_learn_fro
     assert abs(np.mean(known.argmax(1) == y[:300]) - 0.5) < 0.12
     memory = BaggedAttack(Forest).guess(x, y, 2, [Task(task.train, task.train)], rng=np.random.default_rng(3))[0]
     assert np.mean(memory.argmax(1) == y[:300]) > 0.75
+
+
+FORESTS = VotingClassifier([("a", RandomForestClassifier(5)), ("b", RandomForestClassifier(5))], voting="soft")
+PLAIN = {
+    "logistic": LogisticRegression(),
+    "forest": RandomForestClassifier(30),
+    "margins": LinearSVC(),
+    "pipeline": make_pipeline(StandardScaler(), SVC()),
+    "nested": FORESTS,
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_scikit_learn_classifier_is_an_attack_as_it_is(name: str) -> None:
+    check_attack(lambda: as_attack(PLAIN[name], name))
+
+
+def test_the_classifier_itself_stays_untrained_and_every_random_state_comes_from_the_task() -> None:
+    copy = as_attack(FORESTS, "nested").builder(seed=3)
+    states = [copy.get_params()[f"{part}__random_state"] for part in "ab"]
+    assert None not in states
+    assert states[0] != states[1]
+    assert FORESTS.get_params()["a__random_state"] is None
+    assert not hasattr(FORESTS, "classes_")
+
+
+def test_a_pipeline_gets_the_vectors_as_they_are() -> None:
+    assert as_attack(LogisticRegression()).standardize
+    assert not as_attack(make_pipeline(StandardScaler(), LogisticRegression())).standardize
+
+
+class Votes:
+    """A classifier that only predicts, without scikit-learn's base class."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Votes:
+        self.means = np.stack([x[y == k].mean(0) for k in np.unique(y)])
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return ((x[:, None] - self.means) ** 2).sum(2).argmin(1)
+
+
+@pytest.mark.parametrize("classifier", [Votes(), SVC(decision_function_shape="ovo")])
+def test_without_a_margin_for_each_class_beliefs_are_certain(classifier: object) -> None:
+    x, secret = planted_leak(200, 4, 5, 4.0, rng=np.random.default_rng(0))
+    task = Task(np.flatnonzero(secret.codes[:120] != 2), np.arange(120, 200))
+    [guess] = as_attack(classifier).guess(x, secret.codes, 5, [task], rng=np.random.default_rng(0))
+    assert set(np.unique(guess)) == {0, 1}
+    assert (guess.sum(1) == 1).all()
+    assert (guess[:, 2] == 0).all()
+    assert (guess.argmax(1) == secret.codes[task.test])[secret.codes[task.test] != 2].mean() > 0.7
+
+
+def test_what_is_an_attack_already_is_returned() -> None:
+    attack = ClassifierAttack(Spy)
+    assert as_attack(attack, "spy") is attack
+
+
+@pytest.mark.parametrize(
+    ("candidate", "fact"), [(LogisticRegression, r"LogisticRegression\(\)"), (StandardScaler(), "predict")]
+)
+def test_what_cannot_guess_is_refused(candidate: object, fact: str) -> None:
+    with pytest.raises(UsageError, match=fact):
+        as_attack(candidate, "mine")
+
+
+def test_an_audit_takes_classifiers() -> None:
+    x, secret = planted_leak(200, 3, 2, 3.0, rng=np.random.default_rng(0))
+    result = audit_attribute(x, secret, {"mine": LogisticRegression()}, rules=CrossValidation(folds=3, repeats=1))
+    assert result.verdict == "leak"
