@@ -1,32 +1,37 @@
-"""No worse than the last release: an audit document against the one that was kept of the release before."""
+"""No worse than the last release: the result of an audit against the one that was kept of the release before."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any
+
+from pydantic import ValidationError
 
 from recveil.core.errors import DataError
-from recveil.report.formatting import as_dict, estimate, finite, text
-from recveil.report.summary import SCHEMA
+from recveil.core.result_parts import AttributeProtocol, ClassTarget, NumericTarget, Verdict
+from recveil.core.results import SCHEMA_VERSION, AuditResult
+from recveil.core.types import Estimate
 
-__all__ = ["Finding", "compare", "exit_code", "read_baseline"]
+__all__ = ["Finding", "compare_with_baseline", "exit_code_of", "read_baseline"]
 
-AGAIN = (
+ADVICE = (
     "Run the audit of the last release again with this version: "
     "recveil audit --embeddings LAST.parquet --attributes A.parquet --out previous.json"
 )
-RULES = ("panel", "attacks", "attacker", "surface", "leak_ratio")
-OPEN = ("unsettled", "missing")
+COMPARED_RULES = ("panel", "attacks", "attacker", "surface", "leak_ratio")
+UNDECIDED = ("unsettled", "missing")
+
+Target = ClassTarget | NumericTarget
 
 
 @dataclass(frozen=True)
 class Finding:
     """How one attribute compares with the last release; without a target it is about the two audits as a whole.
 
-    The kind is `worse`, `better`, `not proven` (the intervals overlap), `unsettled` (the audits cannot tell),
+    The kind is `worse`, `better`, `not proven` (the intervals overlap), `unsettled` (the audits cannot decide),
     `missing` (audited then and not now) or `new` (audited now and not then).
     """
 
@@ -35,102 +40,101 @@ class Finding:
     sentence: str
 
 
-def read_baseline(path: str | Path) -> dict[str, Any]:
-    """The audit document in this file, or an error that says how to get one that can be compared."""
+def read_baseline(path: str | Path) -> AuditResult:
+    """Read the audit result in this file.
+
+    Raises:
+        DataError: the file holds no audit that can be compared; the error says how to make one.
+    """
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise DataError(f"Cannot read the baseline {path}: {error.strerror or error}. {AGAIN}.") from None
+        raise DataError(f"Cannot read the baseline {path}: {error.strerror or error}. {ADVICE}.") from None
     except (ValueError, RecursionError):
-        raise DataError(f"The baseline {path} is not a JSON document. {AGAIN}.") from None
-    if not isinstance(document, dict) or "schema" not in document:
-        raise DataError(f"The baseline {path} is not a document of `recveil audit`. {AGAIN}.")
-    if document["schema"] != SCHEMA:
-        raise DataError(
-            f"The baseline {path} has schema {text(document['schema'])}, and this version compares schema {SCHEMA} "
-            f"only. {AGAIN}."
-        )
-    if document.get("command") != "audit":
-        made = text(document.get("command") or "nothing that is named")
-        raise DataError(f"The baseline {path} was made by '{made}', and only an audit can be compared. {AGAIN}.")
-    targets = as_dict(document.get("targets"))
-    broken = [name for name, target in targets.items() if not _advantage(target)]
-    if not targets or broken:
-        lacks = f"has no advantage for '{text(broken[0])}'" if broken else "names no audited attribute"
-        raise DataError(f"The baseline {path} {lacks}. {AGAIN}.")
-    return document
+        raise DataError(f"The baseline {path} is not a JSON document. {ADVICE}.") from None
+    if not isinstance(document, dict) or document.get("command") != "audit":
+        raise DataError(f"The baseline {path} is not a result of `recveil audit`. {ADVICE}.")
+    if document.get("schema_version") != SCHEMA_VERSION:
+        given = str(document.get("schema_version", document.get("schema")))[:20]
+        raise DataError(f"The baseline {path} has schema {given}, and this version reads {SCHEMA_VERSION}. {ADVICE}.")
+    try:
+        baseline = AuditResult.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(f"The baseline {path} is damaged at '{place}' ({first['msg']}). {ADVICE}.") from None
+    if not baseline.targets:
+        raise DataError(f"The baseline {path} names no audited attribute. {ADVICE}.")
+    return baseline
 
 
-def compare(document: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[Finding]:
-    """What got worse since the baseline, attribute by attribute, in the order of the document.
+def compare_with_baseline(result: AuditResult, baseline: AuditResult) -> list[Finding]:
+    """Compare an audit with that of the last release, attribute by attribute.
 
     Worse is a headline advantage whose whole interval lies above the old one, or a leak where there was none before.
-    Intervals that overlap prove nothing, and are said to.
+    Intervals that overlap prove nothing, and the finding says so.
     """
-    now, then = as_dict(document.get("targets")), as_dict(baseline.get("targets"))
-    findings = _rules(as_dict(document.get("protocol")), as_dict(baseline.get("protocol")))
-    for name, target in now.items():
-        if name in then:
-            findings.append(_compared(name, as_dict(target), as_dict(then[name])))
+    findings = _compare_rules(result.protocol, baseline.protocol)
+    for name, target in result.targets.items():
+        if name in baseline.targets:
+            findings.append(_compare_target(name, target, baseline.targets[name]))
         else:
-            verdict = text(as_dict(target).get("verdict"))
-            said = f"{text(name)} was not audited in the baseline, so there is nothing to compare; now: {verdict}."
-            findings.append(Finding("new", name, said))
-    gone = [name for name in then if name not in now]
+            sentence = f"{name} was not audited in the baseline, so there is nothing to compare; now: {target.verdict}."
+            findings.append(Finding("new", name, sentence))
     findings += [
-        Finding("missing", name, f"{text(name)} was audited in the baseline and is not now. Name it in --target.")
-        for name in gone
+        Finding("missing", name, f"{name} was audited in the baseline and is not now. Add it to the targets.")
+        for name in baseline.targets
+        if name not in result.targets
     ]
     return findings
 
 
-def exit_code(findings: Sequence[Finding]) -> int:
-    """1 where something is worse; 4 where nothing is but the audits cannot tell; else 0."""
+def exit_code_of(findings: Sequence[Finding]) -> int:
+    """Return 1 where something is worse, 4 where nothing is but the audits cannot decide, else 0."""
     kinds = {finding.kind for finding in findings}
-    return 1 if "worse" in kinds else 4 if kinds.intersection(OPEN) else 0
+    return 1 if "worse" in kinds else 4 if kinds.intersection(UNDECIDED) else 0
 
 
-def _rules(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[Finding]:
-    """A weaker panel finds less: numbers got under other rules do not show that a release is no worse."""
-    changed = [key for key in RULES if key in now and key in then and now[key] != then[key]]
+def _compare_rules(now: AttributeProtocol | None, then: AttributeProtocol | None) -> list[Finding]:
+    """Report rules that differ: a weaker panel finds less, so its numbers do not show that a release is no worse."""
+    if now is None or then is None:
+        return []
+    new, old = now.model_dump(), then.model_dump()
+    changed = [key for key in COMPARED_RULES if new[key] != old[key]]
     if not changed:
         return []
-    said = "; ".join(f"{key} {_listed(then[key])} then, {_listed(now[key])} now" for key in changed)
-    hint = "Audit both releases under the same rules."
-    return [Finding("unsettled", "", f"The audits were made under different rules ({said}). {hint}")]
+    changes = "; ".join(f"{key} {_join_values(old[key])} then, {_join_values(new[key])} now" for key in changed)
+    sentence = f"The audits were made under different rules ({changes}). Audit both releases under the same rules."
+    return [Finding("unsettled", "", sentence)]
 
 
-def _compared(name: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> Finding:
-    new, old = _advantage(now), _advantage(then)
-    low, high, old_low, old_high = (finite(end) for e in (new, old) for end in (e.get("low"), e.get("high")))
-    verdicts = (then.get("verdict"), now.get("verdict"))
-    numbers = f"advantage {_shown(old)} then, {_shown(new)} now"
+def _compare_target(name: str, now: Target, then: Target) -> Finding:
+    new, old = now.headline.advantage, then.headline.advantage
+    numbers = f"advantage {_format_estimate(old)} then, {_format_estimate(new)} now"
     # Under another margin the same numbers get another verdict: only the intervals count then.
-    judged_alike = now.get("margin") == then.get("margin")
-    if judged_alike and verdicts[1] == "leak" and verdicts[0] != "leak":
-        return Finding("worse", name, f"{text(name)} leaks now and did not before ({text(verdicts[0])}): {numbers}.")
-    if low is None or high is None or old_low is None or old_high is None:
-        return Finding("unsettled", name, f"{text(name)} has no interval to compare: {numbers}. {AGAIN}.")
-    if low > old_high:
-        return Finding("worse", name, f"{text(name)} leaks more than before: {numbers}.")
-    if now.get("labels") != then.get("labels"):
-        return Finding("unsettled", name, f"{text(name)} has other classes than before: {numbers}. {AGAIN}.")
-    if high < old_low:
-        return Finding("better", name, f"{text(name)} leaks less than before: {numbers}.")
-    if verdicts == ("none", "inconclusive"):
-        said = f"{text(name)} was free of a leak and the audit can no longer say so: {numbers}. Audit more users."
-        return Finding("unsettled", name, said)
-    return Finding("not proven", name, f"{text(name)} is not shown to be worse, the intervals overlap: {numbers}.")
+    if now.margin == then.margin and now.verdict is Verdict.LEAK and then.verdict is not Verdict.LEAK:
+        return Finding("worse", name, f"{name} leaks now and did not before ({then.verdict}): {numbers}.")
+    if not all(isfinite(bound) for bound in (new.low, new.high, old.low, old.high)):
+        return Finding("unsettled", name, f"{name} has no interval to compare: {numbers}. {ADVICE}.")
+    if new.low > old.high:
+        return Finding("worse", name, f"{name} leaks more than before: {numbers}.")
+    if _labels_of(now) != _labels_of(then):
+        return Finding("unsettled", name, f"{name} has other classes than before: {numbers}. {ADVICE}.")
+    if new.high < old.low:
+        return Finding("better", name, f"{name} leaks less than before: {numbers}.")
+    if (then.verdict, now.verdict) == (Verdict.NONE, Verdict.INCONCLUSIVE):
+        sentence = f"{name} had no leak and the audit can no longer show that: {numbers}. Audit more users."
+        return Finding("unsettled", name, sentence)
+    return Finding("not proven", name, f"{name} is not shown to be worse, the intervals overlap: {numbers}.")
 
 
-def _advantage(target: Any) -> dict[str, Any]:
-    return as_dict(as_dict(as_dict(target).get("headline")).get("advantage"))
+def _labels_of(target: Target) -> list[str]:
+    return target.labels if isinstance(target, ClassTarget) else []
 
 
-def _shown(advantage: Mapping[str, Any]) -> str:
-    parts = estimate(advantage)
-    return f"{parts['value']} {parts['interval']}".strip()
+def _format_estimate(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def _listed(value: Any) -> str:
-    return ", ".join(map(text, value)) if isinstance(value, list | tuple) else text(value)
+def _join_values(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,4 +1,4 @@
-"""Where tensors live, the device asked for or the best one there is; and how it gives the same numbers twice."""
+"""The device that tensors live on, and deterministic algorithms on it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 
 from recveil.core.errors import UsageError
 
-__all__ = ["repeatable", "resolve"]
+__all__ = ["deterministic_algorithms", "resolve_device"]
 
 
-def resolve(device: str | torch.device | None = None) -> torch.device:
-    """The torch device of this name; with none named, CUDA where there is one, else the CPU."""
+def resolve_device(device: str | torch.device | None = None) -> torch.device:
+    """Return the torch device of this name; without a name CUDA where there is one, else the CPU."""
     if device is None or str(device) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -24,16 +24,16 @@ def resolve(device: str | torch.device | None = None) -> torch.device:
     except RuntimeError as error:
         raise UsageError(f"No device is called '{device}'. Use 'cpu', 'cuda' or 'cuda:N'.") from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError(f"The device '{device}' was asked for, but torch sees no CUDA here. Use --device cpu.")
+        raise UsageError(f"The device '{device}' was asked for, but torch sees no CUDA here. Use 'cpu'.")
     return chosen
 
 
 @contextmanager
-def repeatable() -> Iterator[None]:
-    """What is computed in here comes out the same to the bit when it is computed again, on a GPU too.
+def deterministic_algorithms() -> Iterator[None]:
+    """Make computations in this block repeat to the bit, on a GPU too.
 
-    There, sums are by default added up in the order in which threads happen to come; on a CPU nothing needs to be done.
-    Where torch has no repeatable way, the usual one is taken.
+    A GPU adds sums in the order in which threads arrive; a CPU needs nothing. Where torch has no deterministic
+    algorithm, the usual one is taken.
     """
     if not torch.cuda.is_available():
         yield

@@ -1,7 +1,7 @@
-"""What can go wrong, said so that people can mend it.
+"""Errors that recveil raises on purpose.
 
-Every message has three parts: what was given, what is allowed, what to do.
-The command line turns each kind into its exit code and prints the message alone.
+Every message has three parts: what was given, what is allowed, what to do. The command line turns each kind into its
+exit code and prints the message alone.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ __all__ = ["DataError", "MissingExtra", "RecveilError", "TrainingError", "UsageE
 
 
 class RecveilError(Exception):
-    """Anything recveil says about what it was given."""
+    """Base class of all errors that recveil raises on purpose."""
 
     exit_code = 70
 
 
 class UsageError(RecveilError):
-    """The call itself is wrong: an option, a name, a path to write to."""
+    """An argument is wrong: an option, a name, a path to write to."""
 
     exit_code = 2
 
 
 class DataError(RecveilError):
-    """A file or table that was handed in cannot be used as it is."""
+    """A file or table cannot be used as it is."""
 
     exit_code = 3
 
 
 class TrainingError(RecveilError):
-    """Training could not go on, for instance because the loss is no longer a number."""
+    """Training broke off, for instance because the loss is no longer finite."""
 
     exit_code = 3
 
 
 class MissingExtra(UsageError):
-    """An optional package is needed for this and is not installed."""
+    """An optional package is needed and not installed."""
 
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that nothing has, with the nearest match and all that are known."""
+    """Return the error for an unknown name, with the nearest match and all known names."""
     names = sorted(known)
     near = difflib.get_close_matches(given, names, n=1)
     guess = f" Did you mean '{near[0]}'?" if near else ""

@@ -10,52 +10,60 @@ from pathlib import Path
 
 from recveil.core.errors import UsageError
 
-__all__ = ["check_folder", "check_parent", "make_folder", "writing"]
+__all__ = ["check_output_folder", "check_output_file", "make_folder", "write_atomically"]
 
 
-def check_parent(path: str | Path) -> Path:
-    """The path, if a file can be put there; call it before long work, not after."""
+def check_output_file(path: str | Path) -> Path:
+    """Return the path if a file can be written there; call it before long work, not after.
+
+    Missing parents are made when the file is written.
+    """
     path = Path(path)
     if path.is_dir():
         raise UsageError(f"Cannot write the file {path}: it is a folder. Name a file inside it.")
-    if not path.parent.is_dir():
-        raise UsageError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
+    _check_ancestors(path)
     return path
 
 
-def check_folder(path: str | Path) -> Path:
-    """The path, if a folder is or can be made there; call it before long work, not after."""
+def check_output_folder(path: str | Path) -> Path:
+    """Return the path if a folder is or can be made there; call it before long work, not after."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise UsageError(f"Cannot write into {path}: it is a file. Name a folder.")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"Cannot make {path}: the folder {path.parent} does not exist. Create it first.")
+    _check_ancestors(path)
     return path
 
 
 def make_folder(path: str | Path) -> Path:
-    """The folder, made if need be; the folder it lies in must exist."""
-    path = check_folder(path)
-    path.mkdir(exist_ok=True)
+    """Make the folder and its missing parents; return it."""
+    path = check_output_folder(path)
+    path.mkdir(parents=True, exist_ok=True)
     return path
 
 
+def _check_ancestors(path: Path) -> None:
+    nearest = next(parent for parent in path.absolute().parents if parent.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"Cannot write {path}: {nearest} is a file, not a folder. Name another place.")
+
+
 @contextmanager
-def writing(path: str | Path) -> Iterator[Path]:
-    """A temporary path to write to; it takes the place of `path` only if the block ends well."""
-    path = check_parent(path)
+def write_atomically(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path to write to; it replaces `path` only if the block ends well."""
+    path = check_output_file(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, 0o666 & ~_read_umask())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask

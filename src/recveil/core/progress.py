@@ -1,6 +1,6 @@
-"""Progress without a dependency: rooms say where they are, the front end decides who sees it.
+"""Progress without a dependency: rooms report it, the front end decides who sees it.
 
-A room writes `for epoch in track(range(20), "training")`. By default nothing is shown; the command line
+A room writes `for epoch in track_progress(range(20), "training")`. By default nothing is shown; the command line
 installs a reporter that draws a bar on stderr.
 """
 
@@ -11,31 +11,31 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-__all__ = ["Reporter", "Rows", "reporting", "track"]
+__all__ = ["Reporter", "RowCount", "report_progress", "track_progress"]
 
 T = TypeVar("T")
 Reporter = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
 
 
-class Rows(int):
-    """An item that stands for so many rows: progress is then counted in rows, and said in rows a second."""
+class RowCount(int):
+    """An item that stands for many rows; progress is then counted in rows a second."""
 
 
-def _silent(items: Iterable[T], label: str, total: int | None) -> Iterable[T]:
+def _report_nothing(items: Iterable[T], label: str, total: int | None) -> Iterable[T]:
     return items
 
 
-_reporter: ContextVar[Reporter] = ContextVar("reporter", default=_silent)
+_reporter: ContextVar[Reporter] = ContextVar("reporter", default=_report_nothing)
 
 
-def track(items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
-    """The same items, with whoever is listening told how far we are."""
+def track_progress(items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
+    """Yield the same items and report how many are done."""
     return _reporter.get()(items, label, total)
 
 
 @contextmanager
-def reporting(reporter: Reporter) -> Iterator[None]:
-    """Within this block, `track` reports to `reporter`."""
+def report_progress(reporter: Reporter) -> Iterator[None]:
+    """Send the progress of this block to `reporter`."""
     token = _reporter.set(reporter)
     try:
         yield

@@ -147,13 +147,11 @@ class AttributeAttack(Protocol):
 
 
 class MembershipAttack(Protocol):
-    """An attack that learns on shadow worlds whose members are known and scores the users of a target.
+    """An attack that learns on shadow worlds whose members are known and scores the users of a target."""
 
-    Attributes:
-        threshold: score above which a user is called a member; None to choose it on the shadow users.
-    """
-
-    threshold: float | None
+    @property
+    def threshold(self) -> float | None:
+        """Score above which a user is called a member; None to choose it on the shadow users."""
 
     def fit(self, shadows: Sequence[Shadow], *, reference: Watched | None = None, rng: np.random.Generator) -> Self:
         """Learn from the shadow worlds; `reference` is what is seen of the target, for transductive attacks."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError
 
 from recveil.core.errors import DataError
-from recveil.core.files import writing
+from recveil.core.files import write_atomically
 from recveil.core.membership_parts import (
     FilteredCounts,
     MembershipFindings,
@@ -87,7 +87,7 @@ class Document(Part):
     def write_json(self, path: str | Path) -> None:
         """Write the document as JSON, whole or not at all."""
         text = self.to_json()
-        with writing(path) as temporary:
+        with write_atomically(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
     @classmethod
@@ -117,7 +117,7 @@ class Document(Part):
     def write_html(self, path: str | Path) -> None:
         """Write the report page, whole or not at all."""
         page = self.to_html()
-        with writing(path) as temporary:
+        with write_atomically(path) as temporary:
             temporary.write_text(page, encoding="utf-8")
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Seconds spent on each step of a run, kept beside the records: those must be equal from run to run, these cannot."""
+"""Seconds spent on each step of a run; kept apart from the results, which are equal from run to run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Clock"]
 
 @dataclass
 class Clock:
-    """A stopwatch with one hand for each step."""
+    """Seconds by the name of the step."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Count this block under the name."""
+    def measure_step(self, name: str) -> Iterator[None]:
+        """Add the seconds of this block to the step."""
         start = time.perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

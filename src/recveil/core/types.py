@@ -19,30 +19,33 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Attribute",
+    "BoolArray",
     "Dataset",
     "Estimate",
     "FloatArray",
     "IntArray",
     "Record",
+    "ReferenceSignals",
     "Release",
     "Scores",
     "Shadow",
     "Split",
     "TrainingHistory",
-    "UNKNOWN",
+    "UNDISCLOSED",
     "Watched",
 ]
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
-UNKNOWN = -1
-"""The code of a user who did not disclose an attribute."""
+UNDISCLOSED = -1
+"""Code of a user who did not disclose an attribute."""
 
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """What is known of each user: a class (`codes` indexes `labels`, -1 = unknown) or a number (`values`, NaN)."""
+    """An attribute of each user: a class (`codes` indexes `labels`, -1 = undisclosed) or a number (`values`, NaN)."""
 
     name: str
     codes: IntArray
@@ -50,29 +53,29 @@ class Attribute:
     values: FloatArray | None = None
 
     @property
-    def continuous(self) -> bool:
+    def is_numeric(self) -> bool:
         """Whether the attribute is a number rather than a class."""
         return self.values is not None
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Which users disclosed it."""
-        return self.codes != UNKNOWN if self.values is None else ~np.isnan(self.values)
+        """Mask of the users who disclosed it."""
+        return self.codes != UNDISCLOSED if self.values is None else ~np.isnan(self.values)
 
     @property
     def counts(self) -> IntArray:
-        """How many users each class has."""
-        return np.bincount(self.codes[self.codes != UNKNOWN], minlength=len(self.labels)).astype(np.int64)
+        """Users of each class."""
+        return np.bincount(self.codes[self.codes != UNDISCLOSED], minlength=len(self.labels)).astype(np.int64)
 
     def take(self, users: IntArray) -> Attribute:
-        """The same attribute for these users, in this order."""
+        """Return the attribute of these users, in this order."""
         values = None if self.values is None else self.values[users]
         return replace(self, codes=self.codes[users], values=values)
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Who touched what, and when. Ids are 0..n-1; the raw ids are kept beside them, by position."""
+    """Interactions of users with items. Ids are 0..n-1; the raw ids are kept beside them, by position."""
 
     name: str
     user: IntArray
@@ -96,7 +99,7 @@ class Dataset:
         return len(self.user)
 
     def take(self, rows: NDArray[Any]) -> Dataset:
-        """The same id space with only these interactions (a mask or row numbers)."""
+        """Return the data set with only these interactions (a mask or row numbers), in the same id space."""
         time = None if self.time is None else self.time[rows]
         return replace(self, user=self.user[rows], item=self.item[rows], time=time)
 
@@ -144,29 +147,58 @@ class Release:
 
 
 @dataclass(frozen=True, eq=False)
+class ReferenceSignals:
+    """Log-odds that reference models and the target give to pairs of a user and an item of the user's history.
+
+    Attributes:
+        user: the user of each pair, in order; users without a pair are possible.
+        reference: signals of the reference models, (n_pairs, n_models).
+        target: signals of the target, (n_pairs,).
+        trained_on: whether each model was trained on each user, (n_users, n_models).
+        scored_users: the users to score; all others are there to be compared with.
+    """
+
+    user: IntArray
+    reference: FloatArray
+    target: FloatArray
+    trained_on: BoolArray
+    scored_users: IntArray
+
+
+@dataclass(frozen=True, eq=False)
 class Watched:
-    """What an outsider sees of some users of a recommender: what they touched, and the lists they are served.
+    """What an outsider sees of some users of a recommender: their histories and the lists they are served.
 
     `histories[u]` are the items of user u, oldest first; `lists[u]` what was recommended, best first (-1 = no more).
-    `item_vectors` is what the outsider knows of the items from elsewhere. Who is a member has no place here.
+    `item_vectors` is what the outsider knows of the items from elsewhere. `reference_signals` are the scores of a
+    stronger outsider, who may ask the target for them and trains models like it. Membership has no place here.
     """
 
     histories: Sequence[IntArray]
     lists: IntArray
     item_vectors: FloatArray | None = None
+    reference_signals: ReferenceSignals | None = None
+
+    def take(self, users: IntArray) -> Watched:
+        """Return the same for these users, in this order."""
+        signals = self.reference_signals
+        if signals is not None:
+            signals = replace(signals, scored_users=signals.scored_users[users])
+        histories = [self.histories[user] for user in users]
+        return replace(self, histories=histories, lists=self.lists[users], reference_signals=signals)
 
 
 @dataclass(frozen=True, eq=False)
 class Shadow:
-    """A world the attacker made: what is seen of its users, and who of them the model was trained on."""
+    """A world the attacker made: what is seen of its users, and which of them the model was trained on."""
 
     watched: Watched
-    member: NDArray[np.bool_]
+    member: BoolArray
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What an attack believes of users it never trained on: `score` is (n, K), or (n,) for membership."""
+    """Scores of an attack for users it never trained on: `score` is (n, K), or (n,) for membership."""
 
     users: IntArray
     truth: NDArray[Any]
@@ -175,7 +207,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval and how many users stand behind it."""
+    """A number with its 95 % interval and the number of users behind it."""
 
     value: float
     low: float
@@ -183,19 +215,19 @@ class Estimate:
     n: int
 
     def to_dict(self) -> dict[str, float | int | None]:
-        """For JSON; what is not a number becomes null."""
+        """Return a dict for JSON; what is not finite becomes None."""
         return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Back from JSON."""
+        """Return the estimate of such a dict."""
         number = {k: math.nan if data[k] is None else float(data[k]) for k in ("value", "low", "high")}
         return cls(**number, n=int(data["n"]))
 
 
 @dataclass(frozen=True)
 class Record:
-    """The one row type: on disk, in the report, on the page. Same seed, same record; timings are kept elsewhere."""
+    """One measured number of a study. The same seed gives the same record; timings are kept elsewhere."""
 
     dataset: str
     model: str
@@ -208,5 +240,5 @@ class Record:
     cell: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return a dict for JSON."""
         return {**asdict(self), "estimate": self.estimate.to_dict()}

@@ -22,8 +22,8 @@ from recveil.attacks.attribute.tasks import Attack
 from recveil.audits.attribute.folds import CrossValidation, FoldTrial, run_attacks_on_folds
 from recveil.audits.verdicts import MARGIN, METRICS, TargetAudit
 from recveil.core.errors import DataError, UsageError
-from recveil.core.progress import track
-from recveil.core.random import generator
+from recveil.core.progress import track_progress
+from recveil.core.random import make_generator
 from recveil.core.result_parts import AttackResult
 from recveil.core.types import Attribute, Estimate, FloatArray, IntArray, Record
 from recveil.data.io.user_tables import require_classes
@@ -114,7 +114,7 @@ def _check_inputs(x: FloatArray, attribute: Attribute) -> None:
         )
     if not np.isfinite(x).all():
         raise DataError("The user vectors hold NaN or infinite values. Remove or repair those rows first.")
-    if attribute.continuous:
+    if attribute.is_numeric:
         raise DataError(f"Attribute '{attribute.name}' is a number, not a class. Cut it into classes first.")
 
 
@@ -177,8 +177,8 @@ def _compute_p_value(
     reached = _score_relabelled(headline, K)
     if not permutations:
         return corrected_p(reached, rules.test_share, 1 / K, two_sided=False)
-    rng, as_good = generator(seed, "permutations"), 0
-    for _ in track(range(permutations), "permuting the labels", permutations):
+    rng, as_good = make_generator(seed, "permutations"), 0
+    for _ in track_progress(range(permutations), "permuting the labels", permutations):
         shuffled = rng.permutation(codes)
         trials = run_attacks_on_folds(x, shuffled, K, attacks, rules=rules, seed=seed)
         # Rounding must not break a tie in favor of a leak.

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from recveil.attacks.attribute.classifiers import BaggedAttack
 from recveil.attacks.attribute.tasks import Attack, Task
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import FloatArray, IntArray, Scores
 
 __all__ = ["CrossValidation", "FoldTrial", "draw_folds", "run_attacks_on_folds"]
@@ -84,7 +84,9 @@ def run_attacks_on_folds(
     Returns:
         For each attack its trials, one for each fold.
     """
-    splits = [s for repeat in range(rules.repeats) for s in draw_folds(codes, rules, generator(seed, "folds", repeat))]
+    splits = [
+        s for repeat in range(rules.repeats) for s in draw_folds(codes, rules, make_generator(seed, "folds", repeat))
+    ]
     if attacked_in is not None:
         splits = [(Task(outer.train, outer.test + len(x)), inners) for outer, inners in splits]
         x, codes = np.concatenate([x, attacked_in]), np.concatenate([codes, codes])
@@ -94,7 +96,7 @@ def run_attacks_on_folds(
         if isinstance(attack, BaggedAttack):
             trials[name] = _run_bagged_attack(name, x, codes, n_classes, attack, [outer for outer, _ in splits], seed)
             continue
-        guesses = iter(attack.guess(x, codes, n_classes, tasks, rng=generator(seed, "attack", name)))
+        guesses = iter(attack.guess(x, codes, n_classes, tasks, rng=make_generator(seed, "attack", name)))
         trials[name] = [_build_trial(name, codes, outer, inners, guesses) for outer, inners in splits]
     return trials
 
@@ -103,7 +105,7 @@ def _run_bagged_attack(
     name: str, x: FloatArray, codes: IntArray, n_classes: int, attack: BaggedAttack, outer: list[Task], seed: int
 ) -> list[FoldTrial]:
     """Run an attack that predicts known users it left out; that serves in place of inner folds."""
-    both = attack.guess_both(x, codes, n_classes, outer, rng=generator(seed, "attack", name))
+    both = attack.guess_both(x, codes, n_classes, outer, rng=make_generator(seed, "attack", name))
     return [
         FoldTrial(name, Scores(t.train, codes[t.train], known), Scores(t.test, codes[t.test], test))
         for t, (test, known) in zip(outer, both, strict=True)

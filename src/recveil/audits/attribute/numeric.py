@@ -19,7 +19,7 @@ from recveil.attacks.attribute.regressors import REGRESSIONS, guess_numbers
 from recveil.audits.attribute.folds import CrossValidation, draw_folds
 from recveil.audits.verdicts import MARGIN, judge_advantage
 from recveil.core.errors import DataError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.result_parts import NumericAttackResult, NumericHeadline, NumericTarget, Verdict
 from recveil.core.types import Attribute, Estimate, FloatArray
 from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t, estimate_advantage
@@ -176,11 +176,13 @@ def _run_regressions(
     """Run each regression on every fold; folds are stratified by the value."""
     places = np.argsort(np.argsort(values, kind="stable"), kind="stable")
     strata = places * min(MAX_STRATA, len(values) // (2 * rules.folds)) // len(values)
-    splits = [s for repeat in range(rules.repeats) for s in draw_folds(strata, rules, generator(seed, "folds", repeat))]
+    splits = [
+        s for repeat in range(rules.repeats) for s in draw_folds(strata, rules, make_generator(seed, "folds", repeat))
+    ]
     tasks = [task for outer, inners in splits for task in (outer, *inners)]
     predictions = {}
     for name in REGRESSIONS:
-        guesses = iter(guess_numbers(name, x, values, tasks, rng=generator(seed, "attack", name)))
+        guesses = iter(guess_numbers(name, x, values, tasks, rng=make_generator(seed, "attack", name)))
         predictions[name] = [
             FoldPredictions(
                 name,

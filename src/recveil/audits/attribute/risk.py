@@ -23,7 +23,7 @@ from scipy import special, stats
 
 from recveil.audits.attribute.folds import FoldTrial
 from recveil.core.errors import DataError, UsageError
-from recveil.core.files import check_parent, writing
+from recveil.core.files import check_output_file, write_atomically
 from recveil.core.types import FloatArray, IntArray, Scores
 from recveil.data.io.ids import Ids
 
@@ -95,7 +95,7 @@ def measure_user_risk(
 
 def check_risk_path(path: str | Path) -> Path:
     """Return the path if the risks can be written there; call it before long work, not after."""
-    path = check_parent(path)
+    path = check_output_file(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise UsageError(
             f"The risks of users are written as Parquet, and {path} ends in '{path.suffix}'. Use .parquet."
@@ -118,7 +118,7 @@ def write_user_risk(path: str | Path, ids: Ids, risks: Mapping[str, UserRisk]) -
     if not risks:
         raise UsageError("There is no risk to write: no target was audited.")
     table = pa.concat_tables([_build_table(ids, target, risk) for target, risk in risks.items()])
-    with writing(path) as temporary:
+    with write_atomically(path) as temporary:
         pyarrow.parquet.write_table(table, temporary)
 
 
