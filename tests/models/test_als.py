@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import seen_items
 from recveil.models import als
@@ -51,7 +51,7 @@ def test_the_contract_on_cuda() -> None:
 
 def test_user_vectors_are_the_textbook_solution() -> None:
     split = uneven()
-    model = ALS(embedding_size=4, epochs=2).fit(split, rng=generator(0, "t"))
+    model = ALS(embedding_size=4, epochs=2).fit(split, rng=make_generator(0, "t"))
     q = model.item_vectors_.astype(float)
     for u, items in enumerate(histories(split)):
         evidence = len(items) + model.weight * len(q)
@@ -63,14 +63,14 @@ def test_each_round_lowers_the_objective() -> None:
     split = uneven()
     touched = seen_items(split.train).toarray() > 0
     values = [
-        objective(ALS(embedding_size=4, epochs=n).fit(split, rng=generator(0, "t")), touched) for n in (1, 2, 4, 8)
+        objective(ALS(embedding_size=4, epochs=n).fit(split, rng=make_generator(0, "t")), touched) for n in (1, 2, 4, 8)
     ]
     assert all(after < before for before, after in zip(values, values[1:], strict=False))
 
 
 def test_folding_a_training_history_in_gives_back_its_vector() -> None:
     split = uneven()
-    model = ALS(embedding_size=4, epochs=3).fit(split, rng=generator(0, "t"))
+    model = ALS(embedding_size=4, epochs=3).fit(split, rng=make_generator(0, "t"))
     assert np.allclose(model.fold_in(histories(split)), model.user_vectors_, atol=1e-6)
     some = [histories(split)[u][::-1] for u in (3, 30)]
     assert np.allclose(model.fold_in(some), model.user_vectors_[[3, 30]], atol=1e-6)
@@ -79,7 +79,7 @@ def test_folding_a_training_history_in_gives_back_its_vector() -> None:
 
 def test_with_recency_folding_in_needs_the_order_of_time_and_is_exact_too() -> None:
     board = checkerboard()
-    model = ALS(embedding_size=4, epochs=3, recency=2.0).fit(board, rng=generator(0, "t"))
+    model = ALS(embedding_size=4, epochs=3, recency=2.0).fit(board, rng=make_generator(0, "t"))
     order = np.lexsort((board.train.time, board.train.user))
     in_time = list(board.train.item[order].reshape(96, 10))
     assert np.allclose(model.fold_in(in_time), model.user_vectors_, atol=1e-5)
@@ -88,17 +88,17 @@ def test_with_recency_folding_in_needs_the_order_of_time_and_is_exact_too() -> N
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     split = uneven()
-    whole = ALS(embedding_size=4, epochs=3).fit(split, rng=generator(0, "t"))
+    whole = ALS(embedding_size=4, epochs=3).fit(split, rng=make_generator(0, "t"))
     monkeypatch.setattr(als, "_BLOCK", 200)
-    pieces = ALS(embedding_size=4, epochs=3).fit(split, rng=generator(0, "t"))
+    pieces = ALS(embedding_size=4, epochs=3).fit(split, rng=make_generator(0, "t"))
     assert np.allclose(whole.user_vectors_, pieces.user_vectors_, atol=1e-5)
 
 
 def test_what_it_cannot_do_is_told() -> None:
     board = checkerboard()
     with pytest.raises(UsageError, match="no in-training defense"):
-        ALS().fit(board, penalty=object(), rng=generator(0, "t"))  # type: ignore[arg-type]
+        ALS().fit(board, penalty=object(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="reg is 0"):
-        ALS(reg=0).fit(board, rng=generator(0, "t"))
+        ALS(reg=0).fit(board, rng=make_generator(0, "t"))
     with pytest.raises(DataError, match="names item 99"):
-        ALS(epochs=1).fit(board, rng=generator(0, "t")).fold_in([np.array([99])])
+        ALS(epochs=1).fit(board, rng=make_generator(0, "t")).fold_in([np.array([99])])

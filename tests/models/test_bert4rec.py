@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Dataset, IntArray
 from recveil.metrics.ranking import evaluate, ndcg, rank, seen_items
 from recveil.models.bert4rec import BERT4Rec, _Transformer
@@ -35,7 +35,7 @@ def network(**options: float) -> _Transformer:
 
 @pytest.fixture(scope="module")
 def model() -> BERT4Rec:
-    return BERT4Rec(**QUICK, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    return BERT4Rec(**QUICK, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
 
 
 def test_the_contract() -> None:
@@ -50,7 +50,7 @@ def test_the_contract_on_cuda() -> None:
 @pytest.mark.slow
 def test_the_next_item_is_known_not_only_the_group() -> None:
     options = {"hidden_size": 64, "epochs": 30, "learning_rate": 0.002, "max_length": 12, "patience": 30}
-    model = BERT4Rec(**options, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    model = BERT4Rec(**options, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert evaluate(model.score, checkerboard(), ks=(1,))["hr@1"].value > 0.9
 
 
@@ -59,7 +59,7 @@ def test_the_released_state_has_read_the_validation_item_and_not_the_test_item(m
     assert np.allclose(model.fold_in(read(board.train, board.valid)), model.user_vectors_, atol=1e-5)
     assert not np.allclose(model.fold_in(read(board.train)), model.user_vectors_, atol=1e-2)
     other = replace(board, test=replace(board.test, item=board.test.item[::-1].copy()))
-    again = BERT4Rec(**QUICK, device="cpu").fit(other, rng=generator(0, "t"))  # type: ignore[arg-type]
+    again = BERT4Rec(**QUICK, device="cpu").fit(other, rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert np.array_equal(model.user_vectors_, again.user_vectors_)
 
 
@@ -135,7 +135,7 @@ def test_a_loaded_model_folds_in_alike(model: BERT4Rec, tmp_path: Path) -> None:
 def test_no_global_generator_is_touched() -> None:
     before = torch.get_rng_state()
     quick = {**QUICK, "epochs": 1}
-    BERT4Rec(**quick, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    BERT4Rec(**quick, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -149,4 +149,4 @@ def test_no_global_generator_is_touched() -> None:
 )
 def test_wrong_options_are_told(wrong: dict[str, float], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        BERT4Rec(**{**QUICK, **wrong}).fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+        BERT4Rec(**{**QUICK, **wrong}).fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]

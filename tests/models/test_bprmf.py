@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.metrics.ranking import evaluate, rank, seen_items
 from recveil.models import bprmf
 from recveil.models.bprmf import BPRMF, _Factors
@@ -27,7 +27,7 @@ def test_the_contract_on_cuda() -> None:
 
 def test_the_defaults_solve_the_checkerboard_too() -> None:
     board = checkerboard()
-    model = BPRMF().fit(board, rng=generator(1, "t"))
+    model = BPRMF().fit(board, rng=make_generator(1, "t"))
     assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
 
 
@@ -74,7 +74,7 @@ def test_of_several_candidates_the_highest_scored_is_used(piece: int, monkeypatc
 
 def test_the_released_tables_rank_as_the_model_does() -> None:
     board = checkerboard()
-    model = BPRMF(**QUICK).fit(board, rng=generator(0, "t"))
+    model = BPRMF(**QUICK).fit(board, rng=make_generator(0, "t"))
     seen = seen_items(board.train, board.valid)
     own = rank(model.score, board.test, seen)
     consumer = rank(lambda users: model.user_vectors_[users] @ model.item_vectors_.T, board.test, seen)
@@ -85,12 +85,12 @@ def test_the_released_tables_rank_as_the_model_does() -> None:
 
 def test_folded_in_users_are_ranked_like_those_of_training() -> None:
     board = checkerboard()
-    model = BPRMF(**QUICK).fit(board, rng=generator(0, "t"))
+    model = BPRMF(**QUICK).fit(board, rng=make_generator(0, "t"))
     items = model.item_vectors_.copy()
     seen = seen_items(board.train)
     histories = np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
-    vectors = model.fold_in(histories, rng=generator(0, "fold"))
+    vectors = model.fold_in(histories, rng=make_generator(0, "fold"))
     assert vectors.shape == model.user_vectors_.shape
     assert np.array_equal(items, model.item_vectors_)
     assert evaluate(lambda users: vectors[users] @ items.T, board, ks=(2,))["hr@2"].value > 0.9
-    assert np.array_equal(vectors, model.fold_in(histories, rng=generator(0, "fold")))
+    assert np.array_equal(vectors, model.fold_in(histories, rng=make_generator(0, "fold")))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Dataset, IntArray
 from recveil.metrics.ranking import evaluate
 from recveil.models.caser import Caser, _Filters
@@ -42,7 +42,7 @@ def network(**options: float) -> _Filters:
 
 @pytest.fixture(scope="module")
 def model() -> Caser:
-    return Caser(**QUICK, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    return Caser(**QUICK, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
 
 
 def test_the_contract() -> None:
@@ -105,42 +105,42 @@ def test_user_vectors_hold_the_state_and_the_users_own_vector(model: Caser) -> N
 
 def test_the_released_state_has_read_the_validation_item_and_not_the_test_item(model: Caser) -> None:
     board = checkerboard()
-    rows = model.fold_in(read(board.train, board.valid), rng=generator(0, "f"))
+    rows = model.fold_in(read(board.train, board.valid), rng=make_generator(0, "f"))
     assert np.allclose(rows[:, :8], model.user_vectors_[:, :8], atol=1e-5)
     other = replace(board, test=replace(board.test, item=board.test.item[::-1].copy()))
-    again = Caser(**QUICK, device="cpu").fit(other, rng=generator(0, "t"))  # type: ignore[arg-type]
+    again = Caser(**QUICK, device="cpu").fit(other, rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert np.array_equal(model.user_vectors_, again.user_vectors_)
 
 
 def test_folded_in_users_are_ranked_like_those_of_training(model: Caser) -> None:
     board = checkerboard()
     before = {name: value.copy() for name, value in model.weights_.items()}
-    rows = model.fold_in(read(board.train, board.valid), rng=generator(0, "f"))
+    rows = model.fold_in(read(board.train, board.valid), rng=make_generator(0, "f"))
     assert evaluate(lambda users: rows[users] @ model.item_vectors_.T, board, ks=(2,))["hr@2"].value > 0.9
     assert all(np.array_equal(before[name], value) for name, value in model.weights_.items())
-    assert model.fold_in([np.array([], np.int64)], rng=generator(0, "f")).shape == (1, 16)
+    assert model.fold_in([np.array([], np.int64)], rng=make_generator(0, "f")).shape == (1, 16)
 
 
 def test_a_loaded_model_folds_in_alike(model: Caser, tmp_path: Path) -> None:
     save_model(model, tmp_path / "m", name="caser")
     back = load_model(tmp_path / "m")
     history = [np.array([5, 6, 7])]
-    one, two = (m.fold_in(history, rng=generator(0, "f")) for m in (model, back))  # type: ignore[attr-defined]
+    one, two = (m.fold_in(history, rng=make_generator(0, "f")) for m in (model, back))  # type: ignore[attr-defined]
     assert np.array_equal(one, two)
 
 
 def test_no_global_generator_is_touched() -> None:
     before = torch.get_rng_state()
-    Caser(**{**QUICK, "epochs": 1}, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    Caser(**{**QUICK, "epochs": 1}, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_wrong_options_and_empty_data_are_told() -> None:
     board = checkerboard()
     with pytest.raises(UsageError, match="dropout is -1"):
-        Caser(dropout=-1).fit(board, rng=generator(0, "t"))
+        Caser(dropout=-1).fit(board, rng=make_generator(0, "t"))
     with pytest.raises(UsageError, match="targets is 0"):
-        Caser(targets=0).fit(board, rng=generator(0, "t"))
+        Caser(targets=0).fit(board, rng=make_generator(0, "t"))
     empty = replace(board, train=board.train.take(np.zeros(len(board.train), bool)))
     with pytest.raises(DataError, match="no interactions"):
-        Caser().fit(empty, rng=generator(0, "t"))
+        Caser().fit(empty, rng=make_generator(0, "t"))

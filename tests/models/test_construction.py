@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
 from recveil.data.splits import leave_one_out
 from recveil.metrics.ranking import evaluate
@@ -49,7 +49,7 @@ def ml_1m(shared_data: Path) -> Split:
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "ndcg", "hits"), [("bprmf", 0.048, 0.095), ("als", 0.048, 0.095)])
 def test_the_options_tuned_for_ml_1m_keep_their_quality(ml_1m: Split, model: str, ndcg: float, hits: float) -> None:
-    made = make_model(model, "ml-1m", {}, None).fit(ml_1m, rng=generator(0, "quality"))
+    made = make_model(model, "ml-1m", {}, None).fit(ml_1m, rng=make_generator(0, "quality"))
     found = evaluate(made.score, ml_1m, ks=(10,))
     # One seed: the aim is a mean of three, so it need only lie within the interval.
     assert found["ndcg@10"].high > ndcg

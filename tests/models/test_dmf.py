@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models.dmf import DMF, _Towers, _without
@@ -33,7 +33,7 @@ def test_the_contract(options: dict[str, Any]) -> None:
 
 def test_the_defaults_solve_the_checkerboard_too() -> None:
     board = checkerboard()
-    model = DMF(device="cpu").fit(board, rng=generator(1, "t"))
+    model = DMF(device="cpu").fit(board, rng=make_generator(1, "t"))
     assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
 
 
@@ -45,7 +45,7 @@ def test_the_contract_on_cuda() -> None:
 @pytest.mark.parametrize("similarity", ["dot", "cosine"])
 def test_user_vectors_are_the_tower_on_the_row(similarity: str) -> None:
     board = checkerboard()
-    model = DMF(**QUICK, similarity=similarity, device="cpu").fit(board, rng=generator(0, "t"))
+    model = DMF(**QUICK, similarity=similarity, device="cpu").fit(board, rng=make_generator(0, "t"))
     w = model.weights_
     row = (seen_items(board.train).toarray() > 0).astype(np.float64)
     row /= np.linalg.norm(row, axis=1, keepdims=True)
@@ -58,7 +58,7 @@ def test_user_vectors_are_the_tower_on_the_row(similarity: str) -> None:
 @pytest.mark.parametrize("recency", [0.0, 1.5])
 def test_folding_a_training_history_in_gives_back_its_vector(recency: float, tmp_path: Path) -> None:
     board = checkerboard()
-    model = DMF(**QUICK, recency=recency, device="cpu").fit(board, rng=generator(0, "t"))
+    model = DMF(**QUICK, recency=recency, device="cpu").fit(board, rng=make_generator(0, "t"))
     assert np.allclose(model.fold_in(by_time(board)), model.user_vectors_, atol=1e-5)
     save_model(model, tmp_path, name="dmf")
     back = load_model(tmp_path)
@@ -112,7 +112,7 @@ def test_a_user_who_touched_everything_gets_a_vector_too() -> None:
     time = np.append(np.asarray(board.train.time), np.arange(m))
     train = Dataset("all", user, item, time, np.arange(n + 1), np.arange(m))
     held = replace(board.valid, user_ids=np.arange(n + 1))
-    model = DMF(**QUICK, device="cpu").fit(Split(train, held, held), rng=generator(0, "t"))
+    model = DMF(**QUICK, device="cpu").fit(Split(train, held, held), rng=make_generator(0, "t"))
     assert np.isfinite(model.user_vectors_[n]).all()
     assert np.allclose(model.fold_in([np.arange(m)]), model.user_vectors_[[n]], atol=1e-5)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Dataset, IntArray
 from recveil.metrics.ranking import evaluate, ndcg, rank, seen_items
 from recveil.models.gru4rec import GRU4Rec, _Reader
@@ -28,7 +28,7 @@ def read(*parts: Dataset) -> list[IntArray]:
 
 @pytest.fixture(scope="module")
 def model() -> GRU4Rec:
-    return GRU4Rec(**QUICK, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    return GRU4Rec(**QUICK, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
 
 
 def test_the_contract() -> None:
@@ -60,13 +60,13 @@ def test_validation_is_judged_without_the_validation_item(model: GRU4Rec) -> Non
 def test_the_test_items_are_never_looked_at(model: GRU4Rec) -> None:
     board = checkerboard()
     other = replace(board, test=replace(board.test, item=board.test.item[::-1].copy()))
-    again = GRU4Rec(**QUICK, device="cpu").fit(other, rng=generator(0, "t"))  # type: ignore[arg-type]
+    again = GRU4Rec(**QUICK, device="cpu").fit(other, rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert np.array_equal(model.user_vectors_, again.user_vectors_)
 
 
 def test_no_global_generator_is_touched() -> None:
     before = torch.get_rng_state()
-    GRU4Rec(**{**QUICK, "epochs": 1}, device="cpu").fit(checkerboard(), rng=generator(0, "t"))  # type: ignore[arg-type]
+    GRU4Rec(**{**QUICK, "epochs": 1}, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -105,4 +105,4 @@ def test_a_loaded_model_folds_in_alike(model: GRU4Rec, tmp_path: Path) -> None:
 
 def test_wrong_options_are_told() -> None:
     with pytest.raises(UsageError, match="max_length is 0"):
-        GRU4Rec(max_length=0).fit(checkerboard(), rng=generator(0, "t"))
+        GRU4Rec(max_length=0).fit(checkerboard(), rng=make_generator(0, "t"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import seen_items
 from recveil.models import itemknn
@@ -28,7 +28,7 @@ def world(seed: int = 0) -> Split:
 
 
 def fitted(split: Split, neighbors: int = 20) -> ItemKNN:
-    return ItemKNN(neighbors=neighbors).fit(split, rng=generator(0, "t"))
+    return ItemKNN(neighbors=neighbors).fit(split, rng=make_generator(0, "t"))
 
 
 def test_the_contract() -> None:
@@ -79,8 +79,8 @@ def test_it_has_no_vectors() -> None:
 def test_what_it_cannot_do_is_told() -> None:
     board = checkerboard()
     with pytest.raises(UsageError, match="no in-training defense"):
-        ItemKNN().fit(board, penalty=object(), rng=generator(0, "t"))  # type: ignore[arg-type]
+        ItemKNN().fit(board, penalty=object(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="neighbors is 0"):
-        ItemKNN(neighbors=0).fit(board, rng=generator(0, "t"))
+        ItemKNN(neighbors=0).fit(board, rng=make_generator(0, "t"))
     with pytest.raises(UsageError, match=r"shape \(2, 7\).*\(2, 25\).*\(2, 0\)"):
         fitted(world()).score(np.arange(2), np.zeros((2, 7), np.float32))

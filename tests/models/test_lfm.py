@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.metrics.ranking import evaluate, seen_items
-from recveil.models.lfm import LFM, _Factors, hardest
+from recveil.models.lfm import LFM, _Factors
 from recveil.models.sampling import positives
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
@@ -24,7 +24,7 @@ def test_the_contract(options: dict[str, Any]) -> None:
 
 def test_the_defaults_solve_the_checkerboard_too() -> None:
     board = checkerboard()
-    model = LFM(device="cpu").fit(board, rng=generator(1, "t"))
+    model = LFM(device="cpu").fit(board, rng=make_generator(1, "t"))
     assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
 
 
@@ -53,21 +53,13 @@ def test_the_loss_is_the_written_one(loss: str) -> None:
     assert net.loss(users, liked, others).item() == pytest.approx(miss + 0.2 * size, rel=1e-5)
 
 
-def test_of_each_group_of_draws_the_highest_scored_is_taken() -> None:
-    value = torch.tensor([0.0, 5.0, 1.0, 9.0, 3.0, 2.0])
-    drawn = torch.tensor([[0, 1, 2, 3, 4, 5], [5, 4, 2, 2, 0, 0]])
-    assert hardest(lambda items: value[items], drawn, 2).tolist() == [[1, 3], [4, 2]]
-    assert hardest(lambda items: value[items], drawn, 3).tolist() == [[1, 3, 4], [4, 2, 0]]
-    assert hardest(lambda items: pytest.fail("nothing to choose"), drawn, 6) is drawn
-
-
 def test_folded_in_users_are_ranked_like_those_of_training() -> None:
     board = checkerboard()
-    model = LFM(**QUICK, device="cpu").fit(board, rng=generator(0, "t"))
+    model = LFM(**QUICK, device="cpu").fit(board, rng=make_generator(0, "t"))
     items = model.item_vectors_.copy()
     seen = seen_items(board.train)
     histories = np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
-    vectors = model.fold_in(histories, rng=generator(0, "fold"))
+    vectors = model.fold_in(histories, rng=make_generator(0, "fold"))
     assert np.array_equal(items, model.item_vectors_)
     assert evaluate(lambda users: model.score(users, vectors[users]), board, ks=(2,))["hr@2"].value > 0.9
 

@@ -8,11 +8,12 @@ import torch
 from scipy import sparse
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Split
 from recveil.metrics.ranking import evaluate, seen_items
-from recveil.models.lightgcn import LightGCN, Matrix, _edges, _Graph, _normalized, spread
-from recveil.models.sampling import positives
+from recveil.models.lightgcn import LightGCN, _Graph, _normalized
+from recveil.models.sampling import build_interaction_matrix, positives
+from recveil.models.sparse_products import Matrix
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import checkerboard
 
@@ -20,7 +21,7 @@ QUICK: dict[str, Any] = {"embedding_size": 8, "epochs": 15, "learning_rate": 0.0
 
 
 def graph(split: Split, recency: float = 0.0) -> sparse.csr_array:
-    edges = _edges(split.train, recency)
+    edges = build_interaction_matrix(split.train, recency)
     return _normalized(edges, np.asarray(edges.sum(0)))
 
 
@@ -37,7 +38,7 @@ def test_the_contract(options: dict[str, Any]) -> None:
 
 def test_the_defaults_solve_the_checkerboard_too() -> None:
     board = checkerboard()
-    model = LightGCN(epochs=30, device="cpu").fit(board, rng=generator(1, "t"))
+    model = LightGCN(epochs=30, device="cpu").fit(board, rng=make_generator(1, "t"))
     assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
 
 
@@ -57,21 +58,6 @@ def test_vectors_are_the_mean_of_powers_of_the_normalized_graph() -> None:
     expected = sum(np.linalg.matrix_power(whole, k) @ start for k in range(4)) / 4
     found = torch.cat([net.user_rows(torch.arange(n)), net.item_rows()]).detach().numpy()
     assert np.allclose(found, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("turned", [False, True])
-def test_spreading_is_the_product_and_its_gradient_that_of_the_product(turned: bool) -> None:
-    rng = np.random.default_rng(0)
-    dense = (rng.random((7, 5)) < 0.4) * rng.standard_normal((7, 5))
-    dense[2], dense[6] = 0.0, 0.0
-    matrix = Matrix(sparse.csr_array(dense), torch.device("cpu"))
-    plain = torch.as_tensor((dense.T if turned else dense).astype(np.float32))
-    x = torch.randn(plain.shape[1], 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    weight = torch.randn(plain.shape[0], 3, generator=torch.Generator().manual_seed(1))
-    (one,) = torch.autograd.grad((spread(matrix, x, turned=turned) * weight).sum(), x)
-    (two,) = torch.autograd.grad(((plain @ x) * weight).sum(), x)
-    assert torch.allclose(spread(matrix, x, turned=turned), plain @ x, atol=1e-6)
-    assert torch.allclose(one, two, atol=1e-6)
 
 
 def test_the_loss_is_the_one_of_the_paper() -> None:
@@ -122,7 +108,7 @@ def test_loss_and_rows_of_one_step_share_what_flowed_and_the_next_step_flows_ane
 
 def test_released_are_the_vectors_of_the_best_pass() -> None:
     board = checkerboard()
-    model = LightGCN(**QUICK, patience=3, device="cpu").fit(board, rng=generator(0, "t"))
+    model = LightGCN(**QUICK, patience=3, device="cpu").fit(board, rng=make_generator(0, "t"))
     assert np.allclose(model.item_layers_.mean(0), model.item_vectors_, atol=1e-6)
     scores = evaluate(model.score, board, part="valid")["ndcg@10"].value
     assert scores == pytest.approx(max(model.history_.valid), abs=1e-6)
@@ -131,11 +117,11 @@ def test_released_are_the_vectors_of_the_best_pass() -> None:
 @pytest.mark.parametrize("layers", [0, 2])
 def test_folded_in_users_are_ranked_like_those_of_training(layers: int) -> None:
     board = checkerboard()
-    model = LightGCN(**QUICK, layers=layers, device="cpu").fit(board, rng=generator(0, "t"))
+    model = LightGCN(**QUICK, layers=layers, device="cpu").fit(board, rng=make_generator(0, "t"))
     items = model.item_vectors_.copy()
     seen = seen_items(board.train)
     histories = np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
-    vectors = model.fold_in(histories, rng=generator(0, "fold"))
+    vectors = model.fold_in(histories, rng=make_generator(0, "fold"))
     assert vectors.shape == model.user_vectors_.shape
     assert np.array_equal(items, model.item_vectors_)
     assert evaluate(lambda users: model.score(users, vectors[users]), board, ks=(2,))["hr@2"].value > 0.9

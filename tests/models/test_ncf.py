@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models import ncf
 from recveil.models.ncf import NCF, _NeuMF
@@ -22,7 +22,7 @@ QUICK: dict[str, Any] = {"embedding_size": 8, "epochs": 20, "learning_rate": 0.0
 
 @pytest.fixture(scope="module")
 def model() -> NCF:
-    return NCF(**QUICK, device="cpu").fit(checkerboard(), rng=generator(0, "t"))
+    return NCF(**QUICK, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))
 
 
 @pytest.mark.parametrize("options", [{}, {"layers": (6,), "candidates": 3, "recency": 1.0}])
@@ -32,7 +32,7 @@ def test_the_contract(options: dict[str, Any]) -> None:
 
 def test_the_defaults_solve_the_checkerboard_too() -> None:
     board = checkerboard()
-    model = NCF(device="cpu").fit(board, rng=generator(1, "t"))
+    model = NCF(device="cpu").fit(board, rng=make_generator(1, "t"))
     assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
 
 
@@ -101,14 +101,14 @@ def test_folded_in_users_are_ranked_like_those_of_training(model: NCF, tmp_path:
     items, head = model.item_vectors_.copy(), {name: value.copy() for name, value in model.weights_.items()}
     seen = seen_items(board.train)
     histories = np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
-    vectors = model.fold_in(histories, rng=generator(0, "fold"))
+    vectors = model.fold_in(histories, rng=make_generator(0, "fold"))
     assert vectors.shape == model.user_vectors_.shape
     assert np.array_equal(items, model.item_vectors_)
     assert all(np.array_equal(head[name], value) for name, value in model.weights_.items())
     assert evaluate(lambda users: model.score(users, vectors[users]), board, ks=(2,))["hr@2"].value > 0.9
     save_model(model, tmp_path, name="ncf")
     back = load_model(tmp_path)
-    assert np.array_equal(vectors, back.fold_in(histories, rng=generator(0, "fold")))  # type: ignore[attr-defined]
+    assert np.array_equal(vectors, back.fold_in(histories, rng=make_generator(0, "fold")))  # type: ignore[attr-defined]
 
 
 def test_wrong_calls_are_told(model: NCF) -> None:

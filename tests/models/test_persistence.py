@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.models.bprmf import BPRMF
 from recveil.models.persistence import load_model, save_model
 from recveil.testing.worlds import checkerboard
@@ -15,7 +15,7 @@ from recveil.testing.worlds import checkerboard
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    model = BPRMF(embedding_size=4, epochs=2, reg=0.125).fit(checkerboard(), rng=generator(0, "t"))
+    model = BPRMF(embedding_size=4, epochs=2, reg=0.125).fit(checkerboard(), rng=make_generator(0, "t"))
     save_model(model, tmp_path / "run", name="bprmf")
     return tmp_path / "run"
 
@@ -29,7 +29,7 @@ def test_options_and_arrays_come_back(saved: Path) -> None:
 
 
 def test_a_loaded_model_folds_users_in(saved: Path) -> None:
-    vectors = load_model(saved).fold_in([np.array([0, 1])], rng=generator(0, "t"))  # type: ignore[attr-defined]
+    vectors = load_model(saved).fold_in([np.array([0, 1])], rng=make_generator(0, "t"))  # type: ignore[attr-defined]
     assert vectors.shape == (1, 4)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.metrics.ranking import seen_items
 from recveil.models.puresvd import PureSVD
 from recveil.testing.contracts_models import check_recommender
@@ -12,7 +12,7 @@ from recveil.testing.worlds import checkerboard
 
 
 def fitted(d: int = 6) -> PureSVD:
-    return PureSVD(embedding_size=d).fit(checkerboard(), rng=generator(0, "t"))
+    return PureSVD(embedding_size=d).fit(checkerboard(), rng=make_generator(0, "t"))
 
 
 def test_the_contract() -> None:
@@ -43,4 +43,4 @@ def test_a_rank_that_the_data_do_not_have_is_refused(d: int) -> None:
 
 def test_it_takes_no_penalty() -> None:
     with pytest.raises(UsageError, match="no in-training defense"):
-        PureSVD().fit(checkerboard(), penalty=object(), rng=generator(0, "t"))  # type: ignore[arg-type]
+        PureSVD().fit(checkerboard(), penalty=object(), rng=make_generator(0, "t"))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Dataset
-from recveil.models.sampling import from_histories, positives, shuffled, weighted_pairs
+from recveil.models.sampling import from_histories, hardest, positives, shuffled, weighted_pairs
 
 
 def world(user: list[int], item: list[int], n_users: int, n_items: int) -> Dataset:
@@ -113,3 +113,11 @@ def test_pairs_are_drawn_as_often_as_they_count() -> None:
     share = np.bincount((drawn[0] * 4 + drawn[1]).numpy(), minlength=8) / drawn.shape[1]
     user, item, weight = weighted_pairs(data, 1.5)
     assert np.allclose(share[user * 4 + item], weight / weight.sum(), atol=0.01)
+
+
+def test_the_highest_scored_of_each_group_of_draws_is_selected() -> None:
+    value = torch.tensor([0.0, 5.0, 1.0, 9.0, 3.0, 2.0])
+    drawn = torch.tensor([[0, 1, 2, 3, 4, 5], [5, 4, 2, 2, 0, 0]])
+    assert hardest(lambda items: value[items], drawn, 2).tolist() == [[1, 3], [4, 2]]
+    assert hardest(lambda items: value[items], drawn, 3).tolist() == [[1, 3, 4], [4, 2, 0]]
+    assert hardest(lambda items: pytest.fail("nothing to choose"), drawn, 6) is drawn

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.metrics.ranking import hit_rate, rank, seen_items
 from recveil.models.bprmf import BPRMF
 from recveil.models.scoring import dot_scores, release, top_k
@@ -51,7 +51,7 @@ def test_the_scores_handed_in_are_not_changed() -> None:
 
 def test_lists_and_ranks_tell_the_same_hit_rate() -> None:
     board = checkerboard()
-    model = BPRMF(embedding_size=4, epochs=2).fit(board, rng=generator(0, "t"))
+    model = BPRMF(embedding_size=4, epochs=2).fit(board, rng=make_generator(0, "t"))
     shown = release(model, board, 5)
     assert shown.lists is not None
     listed = (shown.lists[board.test.user] == board.test.item[:, None]).any(1)

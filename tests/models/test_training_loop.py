@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from recveil.core.errors import TrainingError, UsageError
-from recveil.core.progress import reporting
-from recveil.core.random import generator
+from recveil.core.progress import report_progress
+from recveil.core.random import make_generator
 from recveil.models import MODELS
 from recveil.models.bprmf import BPRMF
 from recveil.models.training_loop import Schedule, all_users, train
@@ -155,7 +155,7 @@ class Watcher:
 
 def test_a_penalty_is_told_of_passes_steps_and_the_end() -> None:
     watcher = Watcher()
-    model = BPRMF(**QUICK).fit(checkerboard(), penalty=watcher, rng=generator(0, "t"))
+    model = BPRMF(**QUICK).fit(checkerboard(), penalty=watcher, rng=make_generator(0, "t"))
     per_pass = watcher.calls[1 : watcher.calls.index("epoch", 1)]
     assert per_pass == ["step"] * len(per_pass)
     assert watcher.calls == (["epoch", *per_pass]) * 6 + ["finish"]
@@ -207,7 +207,7 @@ def test_a_penalty_of_zero_changes_nothing_and_a_pull_to_the_origin_shrinks_the_
 
     def vectors(penalty: Watcher | None) -> np.ndarray:
         model = MODELS.make(name, **small, epochs=2, learning_rate=0.05, device="cpu")
-        found = model.fit(empty, penalty=penalty, rng=generator(0, "t")).user_vectors_
+        found = model.fit(empty, penalty=penalty, rng=make_generator(0, "t")).user_vectors_
         return found if penalty is None else found - 1000.0
 
     plain = vectors(None)
@@ -216,8 +216,8 @@ def test_a_penalty_of_zero_changes_nothing_and_a_pull_to_the_origin_shrinks_the_
 
 
 def test_a_strong_penalty_is_obeyed() -> None:
-    plain = BPRMF(**QUICK, reg=0.0).fit(checkerboard(), rng=generator(0, "t"))
-    pulled = BPRMF(**QUICK, reg=0.0).fit(checkerboard(), penalty=Watcher(10.0), rng=generator(0, "t"))
+    plain = BPRMF(**QUICK, reg=0.0).fit(checkerboard(), rng=make_generator(0, "t"))
+    pulled = BPRMF(**QUICK, reg=0.0).fit(checkerboard(), penalty=Watcher(10.0), rng=make_generator(0, "t"))
     assert np.abs(pulled.user_vectors_ - 1000.0).mean() < 0.2 * np.abs(plain.user_vectors_).mean()
 
 
@@ -255,7 +255,7 @@ def test_a_penalty_sees_few_users_beside_what_a_step_learns_from() -> None:
 def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
     watcher = Watcher()
     watcher.needs_items = True
-    BPRMF(**QUICK).fit(checkerboard(), penalty=watcher, rng=generator(0, "t"))
+    BPRMF(**QUICK).fit(checkerboard(), penalty=watcher, rng=make_generator(0, "t"))
     assert watcher.items is not None
     assert watcher.items.shape == (24, 8)
     assert watcher.items.requires_grad
@@ -263,7 +263,7 @@ def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
 
 def test_a_penalty_that_is_no_number_is_named() -> None:
     with pytest.raises(TrainingError, match="penalty is no longer a number.*epoch 1, step 1.*weaker defense"):
-        BPRMF(**QUICK).fit(checkerboard(), penalty=Watcher(float("nan")), rng=generator(0, "t"))
+        BPRMF(**QUICK).fit(checkerboard(), penalty=Watcher(float("nan")), rng=make_generator(0, "t"))
 
 
 def test_a_penalty_that_breaks_in_the_third_pass_leaves_the_model_of_the_second() -> None:
@@ -279,9 +279,9 @@ def test_a_penalty_that_breaks_in_the_third_pass_leaves_the_model_of_the_second(
             self.tables = [*getattr(self, "tables", []), user_vectors.numpy() + 1000.0]
 
     noting = Noting(0.1)
-    BPRMF(**QUICK).fit(checkerboard(), penalty=noting, rng=generator(0, "t"))
+    BPRMF(**QUICK).fit(checkerboard(), penalty=noting, rng=make_generator(0, "t"))
     with pytest.warns(RuntimeWarning, match="penalty is no longer a number.*epoch 3, step 1.*weaker.*after epoch 2"):
-        model = BPRMF(**QUICK).fit(checkerboard(), penalty=Breaking(0.1), rng=generator(0, "t"))
+        model = BPRMF(**QUICK).fit(checkerboard(), penalty=Breaking(0.1), rng=make_generator(0, "t"))
     np.testing.assert_array_equal(model.user_vectors_, noting.tables[2])
     assert len(model.history_.loss) == model.passes_ == 2
 
@@ -351,8 +351,8 @@ def test_progress_is_reported() -> None:
         heard.append((label, total))
         return items
 
-    with reporting(reporter):
-        BPRMF(**QUICK).fit(checkerboard(), rng=generator(0, "t"))
+    with report_progress(reporter):
+        BPRMF(**QUICK).fit(checkerboard(), rng=make_generator(0, "t"))
     assert heard == [("training BPR-MF", 6)]
 
 
@@ -363,13 +363,13 @@ def test_the_released_table_is_plain_float32() -> None:
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"patience": 0}, {"learning_rate": 0.0}, {"learning_rate": np.nan}])
 def test_wrong_settings_are_told(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
-        BPRMF(**{**QUICK, **wrong}).fit(checkerboard(), rng=generator(0, "t"))
+        BPRMF(**{**QUICK, **wrong}).fit(checkerboard(), rng=make_generator(0, "t"))
 
 
 def test_long_schedules_are_judged_now_and_then_and_short_ones_after_every_pass() -> None:
     def judged(epochs: int) -> tuple[int, int]:
         model = BPRMF(embedding_size=4, epochs=epochs, patience=epochs, device="cpu")
-        history = model.fit(checkerboard(), rng=generator(0, "t")).history_
+        history = model.fit(checkerboard(), rng=make_generator(0, "t")).history_
         return len(history.loss), len(history.valid)
 
     assert judged(7) == (7, 7)

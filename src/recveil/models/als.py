@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from recveil.core.device import resolve
+from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
-from recveil.core.progress import track
+from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.sampling import from_histories, weighted_pairs
+from recveil.models.sampling import build_interaction_matrix, from_histories
 from recveil.models.scoring import dot_scores
 
 __all__ = ["ALS"]
@@ -68,14 +68,14 @@ class ALS:
             )
         if not (self.reg > 0 and self.weight > 0):
             raise UsageError(f"reg is {self.reg} and weight is {self.weight}. Both must be positive.")
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
-        by_user = self._touched(split.train)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
+        by_user = build_interaction_matrix(split.train, self.recency)
         by_item = sparse.csr_array(by_user.T)
         d = self.embedding_size
         item = torch.randn(split.train.n_items, d, generator=generator, device=device) * (0.1 / d**0.5)
         user = self._solve(item, by_user)
-        for _ in track(range(self.epochs), "training ALS", self.epochs):
+        for _ in track_progress(range(self.epochs), "training ALS", self.epochs):
             item = self._solve(user, by_item)
             user = self._solve(item, by_user)
         self.user_vectors_, self.item_vectors_ = user.cpu().numpy(), item.cpu().numpy()
@@ -90,13 +90,9 @@ class ALS:
 
         Histories are in order of time, oldest first (it matters with `recency` alone).
         """
-        item = torch.as_tensor(self.item_vectors_, device=resolve(self.device))
+        item = torch.as_tensor(self.item_vectors_, device=resolve_device(self.device))
         data: Dataset = from_histories(histories, len(item))
-        return np.asarray(self._solve(item, self._touched(data)).cpu().numpy())
-
-    def _touched(self, data: Dataset) -> sparse.csr_array:
-        user, item, weight = weighted_pairs(data, self.recency)
-        return sparse.csr_array((weight.astype(np.float32), (user, item)), shape=(data.n_users, data.n_items))
+        return np.asarray(self._solve(item, build_interaction_matrix(data, self.recency)).cpu().numpy())
 
     def _solve(self, fixed: torch.Tensor, touched: sparse.csr_array) -> torch.Tensor:
         """The best vector of every row of `touched`, given the vectors of its columns."""

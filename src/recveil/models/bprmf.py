@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil.core.device import resolve
+from recveil.core.device import resolve_device
 from recveil.core.protocols import Penalty
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import table
@@ -69,8 +69,8 @@ class BPRMF:
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         network = _Factors(self, positives(split.train, device, recency=self.recency), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
         history = train(network, split, schedule, penalty=penalty, generator=generator, label="training BPR-MF")
@@ -88,8 +88,8 @@ class BPRMF:
 
         Histories are in order of time, oldest first (it matters with `recency` alone).
         """
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         data = from_histories(histories, len(self.item_vectors_))
         pairs = positives(data, device, recency=self.recency)
         network = _Factors(self, pairs, generator)

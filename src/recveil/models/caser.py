@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil.core.device import resolve
+from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import Penalty
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import dropout, fresh, table, weights
@@ -71,8 +71,8 @@ class Caser:
             raise UsageError(f"targets is {self.targets}. There must be at least 1 item to predict.")
         if not len(split.train):
             raise DataError(f"'{split.train.name}' has no interactions to learn from. Train on a table that has some.")
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         network = _Filters(self, histories_of(split.train, device=device), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
         history = train(network, split, schedule, penalty=penalty, generator=generator, label="training Caser")
@@ -93,8 +93,8 @@ class Caser:
         The latter by the same loss, for as many passes, with all the rest held still. Histories are read in the order
         given, oldest item first.
         """
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         line = histories_of(from_histories(histories, len(self.item_vectors_)), device=device)
         network = _Filters(self, line, generator)
         known = {name: torch.as_tensor(value) for name, value in self.weights_.items() if name != "user"}

@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch.nn import functional
 
-from recveil.core.device import resolve
+from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.protocols import Penalty
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import fresh, table, weights
-from recveil.models.lfm import check_sampling, hardest
-from recveil.models.lightgcn import Matrix, spread
-from recveil.models.sampling import from_histories, positives, weighted_pairs
+from recveil.models.sampling import build_interaction_matrix, check_sampling, from_histories, hardest, positives
 from recveil.models.scoring import dot_scores
+from recveil.models.sparse_products import Matrix, spread
 from recveil.models.training_loop import Schedule, all_users, train
 
 __all__ = ["DMF"]
@@ -88,8 +87,8 @@ class DMF:
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         network = _Towers(self, split.train, generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
         self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training DMF")
@@ -109,12 +108,12 @@ class DMF:
         Histories are in order of time, oldest first (it matters with `recency` alone). What an in-training
         defense does at its end is not repeated.
         """
-        device = resolve(self.device)
+        device = resolve_device(self.device)
         data = from_histories(histories, len(self.item_vectors_))
         tower = _Tower(self, data.n_items, torch.Generator(device=device))
         tower.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
         with torch.no_grad():
-            rows = Matrix(_unit_rows(_counted(data, self.recency)), device)
+            rows = Matrix(_unit_rows(build_interaction_matrix(data, self.recency)), device)
             return np.asarray(tower.finish(spread(rows, tower.first)).cpu().numpy())
 
 
@@ -141,7 +140,7 @@ class _Towers(torch.nn.Module):
         device = generator.device
         self.options, self.n_users = options, data.n_users
         self.pairs = positives(data, device, recency=options.recency)
-        counted = _counted(data, options.recency)
+        counted = build_interaction_matrix(data, options.recency)
         rows, columns = _unit_rows(counted), _unit_rows(sparse.csr_array(counted.T))
         self.rows, self.columns = Matrix(rows, device), Matrix(columns, device)
         user, item = counted.nonzero()
@@ -211,11 +210,6 @@ class _Towers(torch.nn.Module):
 
     def scores(self, rows: torch.Tensor) -> torch.Tensor:
         return rows @ self.item_rows().T
-
-
-def _counted(data: Dataset, recency: float) -> sparse.csr_array:
-    user, item, weight = weighted_pairs(data, recency)
-    return sparse.csr_array((weight.astype(np.float32), (user, item)), shape=(data.n_users, data.n_items))
 
 
 def _unit_rows(counted: sparse.csr_array) -> sparse.csr_array:

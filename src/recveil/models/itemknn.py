@@ -11,7 +11,7 @@ import torch
 from scipy import sparse
 
 from recveil.core.errors import UsageError
-from recveil.core.progress import track
+from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
 from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
@@ -118,7 +118,7 @@ def _nearest(seen: sparse.csr_array, neighbors: int) -> tuple[IntArray, FloatArr
     nearest, like = np.zeros((n_items, k), dtype=np.int64), np.zeros((n_items, k), dtype=np.float32)
     size = max(1, _BLOCK // max(n_items, 1))
     starts = range(0, n_items, size)
-    for at in track(starts, "comparing items", len(starts)):
+    for at in track_progress(starts, "comparing items", len(starts)):
         some = np.arange(at, min(at + size, n_items))
         cosine = (by_item[some] @ by_user).toarray()
         cosine[np.arange(len(some)), some] = -1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil.core.device import resolve
-from recveil.core.errors import UsageError, unknown_name
+from recveil.core.device import resolve_device
+from recveil.core.errors import unknown_name
 from recveil.core.protocols import Penalty
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import table
-from recveil.models.sampling import Positives, from_histories, positives
+from recveil.models.sampling import Positives, check_sampling, from_histories, hardest, positives
 from recveil.models.scoring import dot_scores
 from recveil.models.training_loop import Schedule, all_users, train
 
-__all__ = ["LFM", "check_sampling", "hardest"]
+__all__ = ["LFM"]
 
 METHODS = (ModelTraits("lfm", builder="LFM", paper="DL-MIA, KDD 2022"),)
 
@@ -65,8 +65,8 @@ class LFM:
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         network = _Factors(self, positives(split.train, device, recency=self.recency), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
         history = train(network, split, schedule, penalty=penalty, generator=generator, label="training LFM")
@@ -85,8 +85,8 @@ class LFM:
 
         Histories are in order of time, oldest first (it matters with `recency` alone).
         """
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         data = from_histories(histories, len(self.item_vectors_))
         network = _Factors(self, positives(data, device, recency=self.recency), generator)
         network.item.data.copy_(torch.as_tensor(self.item_vectors_))
@@ -142,18 +142,3 @@ class _Factors(torch.nn.Module):
 
     def scores(self, rows: torch.Tensor) -> torch.Tensor:
         return rows @ self.item.T
-
-
-def check_sampling(n_negatives: int, candidates: int) -> None:
-    """Say what is wrong with how negatives are to be drawn."""
-    if n_negatives < 1 or candidates < 1:
-        raise UsageError(f"n_negatives is {n_negatives} and candidates is {candidates}. Both must be at least 1.")
-
-
-def hardest(score: Callable[[torch.Tensor], torch.Tensor], drawn: torch.Tensor, count: int) -> torch.Tensor:
-    """The highest scored of each of `count` groups of draws: (n, count * candidates) -> (n, count)."""
-    if drawn.shape[1] == count:
-        return drawn
-    with torch.no_grad():
-        best = score(drawn).view(len(drawn), count, -1).argmax(2, keepdim=True)
-    return drawn.view(len(drawn), count, -1).gather(2, best)[:, :, 0]

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 from scipy import sparse
 from torch.nn import functional
 
-from recveil.core.device import resolve
+from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
 from recveil.core.protocols import Penalty
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
-from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import table
-from recveil.models.lfm import check_sampling, hardest
-from recveil.models.sampling import Positives, from_histories, positives, weighted_pairs
+from recveil.models.sampling import (
+    Positives,
+    build_interaction_matrix,
+    check_sampling,
+    from_histories,
+    hardest,
+    positives,
+)
 from recveil.models.scoring import dot_scores
+from recveil.models.sparse_products import Matrix, spread
 from recveil.models.training_loop import Schedule, all_users, train
 
-__all__ = ["LightGCN", "Matrix", "spread"]
+__all__ = ["LightGCN"]
 
 METHODS = (ModelTraits("lightgcn", builder="LightGCN", paper="He et al., SIGIR 2020"),)
 
@@ -85,9 +91,9 @@ class LightGCN:
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
-        edges = _edges(split.train, self.recency)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
+        edges = build_interaction_matrix(split.train, self.recency)
         self.item_degrees_ = np.asarray(edges.sum(0), dtype=np.float32)
         graph = Matrix(_normalized(edges, self.item_degrees_), device)
         network = _Graph(self, positives(split.train, device, recency=self.recency), graph, generator)
@@ -111,10 +117,10 @@ class LightGCN:
         them nor reach each other, and a user of training folded in comes out near the old place, not on it.
         Histories are in order of time, oldest first (it matters with `recency` alone).
         """
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         data = from_histories(histories, len(self.item_vectors_))
-        graph = Matrix(_normalized(_edges(data, self.recency), self.item_degrees_), device)
+        graph = Matrix(_normalized(build_interaction_matrix(data, self.recency), self.item_degrees_), device)
         layers = torch.as_tensor(self.item_layers_, device=device)
         received = spread(graph, layers[:-1].sum(0)) if self.layers else torch.zeros((), device=device)
         pairs = positives(data, device, recency=self.recency)
@@ -122,60 +128,6 @@ class LightGCN:
         schedule = Schedule(self.epochs, self.learning_rate, max_epochs=self.passes_)
         train(network, None, schedule, generator=generator, label="folding in")
         return all_users(network)
-
-
-class Matrix:
-    """A fixed sparse matrix on the device, ready to be multiplied from both sides.
-
-    CUDA has a fast product for it, whose sums may come out in another order each time. Where that must not be (see
-    `repeatable`), and on the CPU, where torch's own product is several times slower, bags of rows are summed.
-    """
-
-    def __init__(self, values: sparse.csr_array, device: torch.device) -> None:
-        self.shape: tuple[int, int] = values.shape
-        self.sides = tuple(_side(sparse.csr_array(part), device) for part in (values, values.T))
-
-    def times(self, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
-        """The matrix (or, turned, its transpose) times x."""
-        side = self.sides[int(turned)]
-        if x.is_cuda and not torch.are_deterministic_algorithms_enabled():
-            return side @ x
-        start, index, weight = side.crow_indices()[:-1], side.col_indices(), side.values()
-        return functional.embedding_bag(index, x, start, mode="sum", per_sample_weights=weight)
-
-
-def _side(values: sparse.csr_array, device: torch.device) -> torch.Tensor:
-    start, index = (torch.as_tensor(a.astype(np.int32), device=device) for a in (values.indptr, values.indices))
-    weight = torch.as_tensor(values.data.astype(np.float32), device=device)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls this layout a beta on every first use
-        return torch.sparse_csr_tensor(start, index, weight, size=values.shape, check_invariants=True)
-
-
-class _Spread(torch.autograd.Function):
-    """Multiplication by a fixed matrix: its gradient is multiplication by the transpose."""
-
-    @staticmethod
-    def forward(ctx: Any, *given: Any) -> torch.Tensor:
-        x, matrix, turned = given
-        ctx.matrix, ctx.turned = matrix, turned
-        result: torch.Tensor = matrix.times(x, turned=turned)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return ctx.matrix.times(outer[0].contiguous(), turned=not ctx.turned), None, None
-
-
-def spread(matrix: Matrix, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
-    """The matrix (or, turned, its transpose) times x, differentiable in x."""
-    result: torch.Tensor = _Spread.apply(x, matrix, turned)  # type: ignore[no-untyped-call]
-    return result
-
-
-def _edges(data: Dataset, recency: float) -> sparse.csr_array:
-    user, item, weight = weighted_pairs(data, recency)
-    return sparse.csr_array((weight.astype(np.float32), (user, item)), shape=(data.n_users, data.n_items))
 
 
 def _normalized(edges: sparse.csr_array, item_degrees: FloatArray) -> sparse.csr_array:

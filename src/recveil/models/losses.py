@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from recveil.core import device as devices
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.types import Dataset, FloatArray, IntArray
 from recveil.models.sampling import positives
 
@@ -32,8 +32,8 @@ def bpr_of_users(
     Each reading draws pairs and negatives anew. `rows` says where the vector of each user stands in the table, if not
     at the user's own number.
     """
-    where = devices.resolve(device)
-    pairs, draw = positives(train, where), torch_generator(rng, where)
+    where = devices.resolve_device(device)
+    pairs, draw = positives(train, where), make_torch_generator(rng, where)
     items = torch.as_tensor(item_vectors, device=where, dtype=torch.float32)
     place = torch.arange(train.n_users, device=where) if rows is None else torch.as_tensor(rows, device=where)
 

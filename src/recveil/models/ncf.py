@@ -11,15 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil.core.device import resolve
+from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
 from recveil.core.protocols import Penalty
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import fresh, table, weights
-from recveil.models.lfm import check_sampling, hardest
-from recveil.models.sampling import Positives, from_histories, positives
+from recveil.models.sampling import Positives, check_sampling, from_histories, hardest, positives
 from recveil.models.training_loop import Schedule, all_users, train
 
 __all__ = ["NCF"]
@@ -77,8 +76,8 @@ class NCF:
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         network = _NeuMF(self, positives(split.train, device, recency=self.recency), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
         history = train(network, split, schedule, penalty=penalty, generator=generator, label="training NCF")
@@ -98,7 +97,7 @@ class NCF:
                 f"user_vectors has shape {rows.shape}; for {len(users)} users of this model it must be "
                 f"{(len(users), 2 * self.embedding_size)}: the vectors of GMF, then those of the MLP."
             )
-        device = resolve(self.device)
+        device = resolve_device(self.device)
         head = self._head(torch.Generator(device=device))
         with torch.no_grad():
             items = torch.as_tensor(self.item_vectors_, device=device)
@@ -109,8 +108,8 @@ class NCF:
 
         Histories are in order of time, oldest first (it matters with `recency` alone).
         """
-        device = resolve(self.device)
-        generator = torch_generator(rng, device)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
         data = from_histories(histories, len(self.item_vectors_))
         network = _NeuMF(self, positives(data, device, recency=self.recency), generator)
         network.item.data.copy_(torch.as_tensor(self.item_vectors_))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
-from recveil.core.files import make_folder, writing
+from recveil.core.files import make_folder, write_atomically
 from recveil.core.protocols import Recommender
 from recveil.models import MODELS
 
@@ -37,7 +37,7 @@ def save_model(model: Recommender, folder: str | Path, *, name: str) -> None:
 
     folder = make_folder(folder)
     arrays = {key: np.ascontiguousarray(value) for key, value in _flatten_arrays(model).items()}
-    with writing(folder / _ARRAYS_FILE) as path:
+    with write_atomically(folder / _ARRAYS_FILE) as path:
         save_file(arrays, path)
     content = {
         "format": _FORMAT_VERSION,
@@ -45,7 +45,7 @@ def save_model(model: Recommender, folder: str | Path, *, name: str) -> None:
         "options": _collect_options(model),
         "learned": _collect_numbers(model),
     }
-    with writing(folder / _OPTIONS_FILE) as path:
+    with write_atomically(folder / _OPTIONS_FILE) as path:
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 

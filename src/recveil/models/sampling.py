@@ -7,16 +7,26 @@ touched ones, without trial and error and without asking the device what it drew
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Dataset, FloatArray, IntArray
 
-__all__ = ["Positives", "from_histories", "positives", "shuffled", "weighted_pairs"]
+__all__ = [
+    "Positives",
+    "build_interaction_matrix",
+    "check_sampling",
+    "from_histories",
+    "hardest",
+    "positives",
+    "shuffled",
+    "weighted_pairs",
+]
 
 _STEPS, _SMALL = 25, 64  # a pass has this many steps, unless batches would become smaller than this
 
@@ -93,6 +103,12 @@ def weighted_pairs(train: Dataset, recency: float) -> tuple[IntArray, IntArray, 
     return key // max(train.n_items, 1), key % max(train.n_items, 1), latest
 
 
+def build_interaction_matrix(data: Dataset, recency: float) -> sparse.csr_array:
+    """Build the sparse user-by-item matrix of the weights that `weighted_pairs` gives."""
+    user, item, weight = weighted_pairs(data, recency)
+    return sparse.csr_array((weight.astype(np.float32), (user, item)), shape=(data.n_users, data.n_items))
+
+
 def positives(train: Dataset, device: torch.device | str = "cpu", *, recency: float = 0.0) -> Positives:
     """The pairs to learn from, on the device; `recency` is explained at `weighted_pairs`.
 
@@ -138,3 +154,18 @@ def from_histories(histories: Sequence[IntArray], n_items: int) -> Dataset:
             f"items 0 to {n_items - 1}. Leave out items that were not in training."
         )
     return Dataset("histories", user, item, np.arange(len(item)), np.arange(len(histories)), np.arange(n_items))
+
+
+def check_sampling(n_negatives: int, candidates: int) -> None:
+    """Say what is wrong with how negatives are to be drawn."""
+    if n_negatives < 1 or candidates < 1:
+        raise UsageError(f"n_negatives is {n_negatives} and candidates is {candidates}. Both must be at least 1.")
+
+
+def hardest(score: Callable[[torch.Tensor], torch.Tensor], drawn: torch.Tensor, count: int) -> torch.Tensor:
+    """The highest scored of each of `count` groups of draws: (n, count * candidates) -> (n, count)."""
+    if drawn.shape[1] == count:
+        return drawn
+    with torch.no_grad():
+        best = score(drawn).view(len(drawn), count, -1).argmax(2, keepdim=True)
+    return drawn.view(len(drawn), count, -1).gather(2, best)[:, :, 0]

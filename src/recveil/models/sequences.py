@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil.core.device import resolve
+from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import Penalty
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.types import Dataset, FloatArray, IntArray, Split
 from recveil.models.layers import weights
 from recveil.models.sampling import from_histories
@@ -165,8 +165,8 @@ def fit_reader(
 
     Validation is judged on what the training items tell; the released vectors have read the validation items too.
     """
-    device = resolve(model.device)
-    generator = torch_generator(rng, device)
+    device = resolve_device(model.device)
+    generator = make_torch_generator(rng, device)
     network = make(model, histories_of(split.train, device=device), generator)
     network.windows = Windows(network.line, model.max_length)
     schedule = Schedule(model.epochs, model.learning_rate, model.patience, penalty_users=block)
@@ -181,7 +181,7 @@ def read_histories(
     model: Any, make: Callable[[Any, Histories, torch.Generator], Any], histories: Sequence[IntArray]
 ) -> FloatArray:
     """What the trained network says of these histories."""
-    device = resolve(model.device)
+    device = resolve_device(model.device)
     line = histories_of(from_histories(histories, len(model.item_vectors_)), device=device)
     network = make(model, line, torch.Generator(device))
     network.load_state_dict({name: torch.as_tensor(value) for name, value in model.weights_.items()})

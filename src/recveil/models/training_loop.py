@@ -21,10 +21,10 @@ import numpy as np
 import torch
 
 from recveil.core.errors import TrainingError, UsageError
-from recveil.core.progress import track
+from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
-from recveil.core.random import generator as numpy_generator
-from recveil.core.random import torch_generator
+from recveil.core.random import make_generator as numpy_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.types import Dataset, FloatArray, Split, TrainingHistory
 from recveil.metrics import ranking
 from recveil.models.sampling import shuffled
@@ -163,7 +163,7 @@ class _TrainingRun:
     def __post_init__(self) -> None:
         # Penalized users have a stream of their own: with or without a penalty the model learns from the same batches.
         seeds = numpy_generator(self.generator.initial_seed(), "penalty")
-        self.penalty_generator = torch_generator(seeds, self.generator.device)
+        self.penalty_generator = make_torch_generator(seeds, self.generator.device)
         self.ranking_interval = max(1, self.schedule.epochs // _MAX_RANKED_EPOCHS)
 
     def __call__(self, epochs: range, penalty: Penalty | None, label: str, *, rival: FloatArray | None = None) -> None:
@@ -175,7 +175,7 @@ class _TrainingRun:
         optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
         last_good = best = None if rival is None else _copy_state(network)
         best_ndcg = -math.inf
-        for epoch in track(epochs, label, len(epochs)):
+        for epoch in track_progress(epochs, label, len(epochs)):
             _set_learning_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
             network.train(True)
             batches = network.epoch(self.generator)
