@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.types import Attribute
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.streaming.audit_sample import stratify, users_needed
@@ -24,7 +24,7 @@ GENDER = Facts(None, ("gender",))
 
 @pytest.mark.parametrize(("K", "margin"), [(2, 0.05), (3, 0.05), (2, 0.1)])
 def test_the_audit_of_so_many_users_says_itself_that_they_are_enough(K: int, margin: float) -> None:
-    d, rules = 8, Folds(5, 1)
+    d, rules = 8, CrossValidation(5, 1)
     n = users_needed(K, d, rules, margin)
     rng = np.random.default_rng(0)
     found, fewer = (_judged(size, K, d, rules, margin, rng) for size in (n, n // 2))
@@ -34,12 +34,12 @@ def test_the_audit_of_so_many_users_says_itself_that_they_are_enough(K: int, mar
     assert users_needed(K, d, rules, margin / 2) > 2 * n  # finer margins need more
 
 
-def _judged(n: int, K: int, d: int, rules: Folds, margin: float, rng: np.random.Generator) -> Any:
+def _judged(n: int, K: int, d: int, rules: CrossValidation, margin: float, rng: np.random.Generator) -> Any:
     from recveil.audits.catalog import ATTACKS
 
     x = rng.standard_normal((n * K, d)).astype(np.float32)
     secret = Attribute("secret", np.repeat(np.arange(K), n), tuple(map(str, range(K))))
-    return audit(x, secret, {"logistic": ATTACKS["logistic"]("cpu")}, rules=rules, margin=margin)
+    return audit_attribute(x, secret, {"logistic": ATTACKS["logistic"]("cpu")}, rules=rules, margin=margin)
 
 
 def test_users_are_drawn_by_class_with_their_own_vectors_and_classes(
@@ -48,7 +48,7 @@ def test_users_are_drawn_by_class_with_their_own_vectors_and_classes(
     monkeypatch.setattr("recveil.streaming.audit_sample.users_needed", lambda *given: 150)
     world = make(n=4000)
     table = open_table(world.path)
-    which = stratify(table, GENDER, Folds(), 0.05, seed=3, engine=None)
+    which = stratify(table, GENDER, CrossValidation(), 0.05, seed=3, engine=None)
     drawn = which.draw(table)
     rows = np.asarray(drawn.ids) // 7
     np.testing.assert_array_equal(drawn.x, world.x[rows])
@@ -57,7 +57,7 @@ def test_users_are_drawn_by_class_with_their_own_vectors_and_classes(
     assert gender.counts.tolist() == [150, 150]
     assert len(set(rows.tolist())) == 300
     assert "The table has 4,000 users; the audit drew 300" in which.sentence(4000)
-    other = stratify(table, GENDER, Folds(), 0.05, seed=4, engine=None).draw(table)
+    other = stratify(table, GENDER, CrossValidation(), 0.05, seed=4, engine=None).draw(table)
     assert set(np.asarray(other.ids)) != set(np.asarray(drawn.ids))
 
 
@@ -65,7 +65,7 @@ def test_the_cloaked_table_is_drawn_from_alike(make: Callable[..., Any], tmp_pat
     world = make()
     table = open_table(world.path)
     cloak_table(table, GENDER, Gaussian(), tmp_path / "out")
-    which = stratify(table, GENDER, Folds(), 0.05, seed=0, engine=None)
+    which = stratify(table, GENDER, CrossValidation(), 0.05, seed=0, engine=None)
     before, after = which.draw(table), which.draw(open_table(tmp_path / "out"))
     assert before.ids.equals(after.ids)
     moved = np.stack(pq.read_table(tmp_path / "out").column("embedding").to_pylist())
@@ -78,7 +78,9 @@ def test_a_class_with_too_few_users_is_taken_whole_and_several_targets_all_have_
     monkeypatch.setattr("recveil.streaming.audit_sample.users_needed", lambda *given: 400)
     world = make()
     facts = Facts(None, ("gender", "age"), (), {"age": [22]})
-    drawn = stratify(open_table(world.path), facts, Folds(), 0.05, seed=0, engine=None).draw(open_table(world.path))
+    drawn = stratify(open_table(world.path), facts, CrossValidation(), 0.05, seed=0, engine=None).draw(
+        open_table(world.path)
+    )
     gender, age = drawn.targets
     young = int((world.age < 22).sum())
     assert 50 < young < 400

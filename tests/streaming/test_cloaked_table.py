@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.defenses.embeddings.attrcloak import AttrCloak
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.leace import Leace
@@ -54,7 +54,7 @@ def test_streaming_gives_the_numbers_of_memory(
 ) -> None:
     world, out = make(), tmp_path / "out"
     done = cloak_table(open_table(world.path), GENDER, method(strength=strength), out)
-    wanted = method(strength=strength, device="cpu")(world.x, codes(world), rng=generator(0, "cloak"))
+    wanted = method(strength=strength, device="cpu")(world.x, codes(world), rng=make_generator(0, "cloak"))
     np.testing.assert_allclose(vectors(out), wanted, atol=1e-5 * world.x.std())
     assert np.abs(wanted - world.x).max() > 0.1
     assert done.counts == {"gender": {"F": int((codes(world) == 0).sum()), "M": int((codes(world) == 1).sum())}}
@@ -79,7 +79,7 @@ def test_any_partition_of_the_rows_gives_the_same(
         cloak_table(open_table(tmp / "in"), GENDER, Gaussian(), tmp / "out", engine=Threads(workers))
     finally:
         table_module.SPAN_ROWS = before
-    wanted = Gaussian(device="cpu")(x, (gender == "M").astype(np.int64), rng=generator(0, "cloak"))
+    wanted = Gaussian(device="cpu")(x, (gender == "M").astype(np.int64), rng=make_generator(0, "cloak"))
     np.testing.assert_allclose(vectors(tmp / "out"), wanted, atol=1e-5 * x.std())
 
 
@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_bytes_with_sliced_too(make: Callable[..., 
 
 def test_one_file_and_an_npy_file_with_attributes_elsewhere(make: Callable[..., Any], tmp_path: Path) -> None:
     world = make()
-    wanted = Gaussian(device="cpu")(world.x, codes(world), rng=generator(0, "cloak"))
+    wanted = Gaussian(device="cpu")(world.x, codes(world), rng=make_generator(0, "cloak"))
     pq.write_table(world.table, tmp_path / "one.parquet", row_group_size=300)
     cloak_table(open_table(tmp_path / "one.parquet"), GENDER, Gaussian(), tmp_path / "safe.parquet")
     np.testing.assert_allclose(vectors(tmp_path / "safe.parquet"), wanted, atol=1e-5 * world.x.std())
@@ -115,7 +115,7 @@ def test_a_class_that_is_in_some_parts_only_is_a_class_like_others(make: Callabl
     done = cloak_table(open_table(world.path), GENDER, Gaussian(), tmp_path / "out")
     assert done.counts["gender"]["X"] == 333
     known = np.unique(gender.astype(str), return_inverse=True)[1]
-    wanted = Gaussian(device="cpu")(world.x, known, rng=generator(0, "cloak"))
+    wanted = Gaussian(device="cpu")(world.x, known, rng=make_generator(0, "cloak"))
     np.testing.assert_allclose(vectors(tmp_path / "out"), wanted, atol=1e-5 * world.x.std())
 
 
@@ -160,12 +160,12 @@ from recveil.streaming.cloaked_table import cloak_table
 from recveil.streaming.labels import Facts
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.streaming.engines import Threads
-from recveil.streaming.cell_maps import CellMap
-real = CellMap.__call__
-def slow(self, x, cells):
+from recveil.streaming import passes
+real = passes.apply_cell_map
+def slow(*arguments):
     time.sleep(float(sys.argv[3]))
-    return real(self, x, cells)
-CellMap.__call__ = slow
+    return real(*arguments)
+passes.apply_cell_map = slow
 facts, source, out = Facts(None, ("gender",)), Path(sys.argv[1]), Path(sys.argv[2])
 cloak_table(table.open_table(source), facts, Gaussian(), out, engine=Threads(2))
 """
@@ -244,7 +244,7 @@ def test_what_cannot_be_asked_of_a_large_table_is_said(
     make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = open_table(make(n=100).path)
-    with pytest.raises(UsageError, match="attrcloak needs it in memory"):
+    with pytest.raises(UsageError, match="needs the whole table in memory"):
         cloak_table(table, GENDER, AttrCloak(), tmp_path / "out")
     with pytest.raises(UsageError, match="Columns: gender, age"):
         cloak_table(table, Facts(None, ()), Gaussian(), tmp_path / "out")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recveil.core.progress import Rows, reporting
+from recveil.core.progress import RowCount, report_progress
 from recveil.streaming.engines import Threads, ahead, merged
 
 
@@ -43,11 +43,11 @@ def test_threads_merge_in_the_order_of_the_tasks(workers: int) -> None:
     def report(items, label, total):
         assert (label, total) == ("working", 230)
         for item in items:
-            assert isinstance(item, Rows)
+            assert isinstance(item, RowCount)
             seen.append(item)
             yield item
 
-    with reporting(report):
+    with report_progress(report):
         got = Threads(workers).reduce(lambda t: str(t.number), tasks, lambda a, b: f"({a}+{b})", "working")
     assert got == levels(23)
     assert sum(seen) == 230

@@ -12,13 +12,14 @@ import pytest
 import torch
 
 from recveil.core.errors import UsageError
+from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap
 from recveil.defenses.embeddings.fitted_maps import SlicedMap
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.streaming.block_table import open_table
-from recveil.streaming.cell_maps import Affine, CellMap
 from recveil.streaming.jobs import clean_up, job_of, load_map, outputs_of, save_map, work_folder
 from recveil.streaming.labels import Facts
+from recveil.streaming.map_application import apply_cell_map
 
 
 def test_another_input_target_method_or_seed_is_another_job(make: Callable[..., Any]) -> None:
@@ -44,7 +45,7 @@ def test_a_map_that_is_kept_comes_back_for_its_own_job_only(tmp_path: Path, roun
     def some(*shape: int) -> torch.Tensor:
         return torch.from_numpy(rng.standard_normal(shape))
 
-    affine = Affine(some(3, 2), some(3, 2, 2), some(3, 2))
+    affine = CellAffine(some(3, 2), some(3, 2, 2), some(3, 2))
     more = (SlicedMap(some(2), some(1, 2, 2), some(1, 2, 2), some(1, 2, 2, 129)), affine) if rounds else (None, None)
     fitted = CellMap(affine, (-1, 0, 1), *more, strength=0.5)
     save_map(tmp_path, "job", fitted, {"displacement": 1.5})
@@ -53,7 +54,9 @@ def test_a_map_that_is_kept_comes_back_for_its_own_job_only(tmp_path: Path, roun
     assert back is not None
     assert about == {"displacement": 1.5}
     x, cells = rng.standard_normal((9, 2)).astype(np.float32), (np.arange(9) % 3).astype(np.int16)
-    np.testing.assert_array_equal(back.float()(x, cells), fitted.float()(x, cells))
+    np.testing.assert_array_equal(
+        apply_cell_map(back.to_float32(), x, cells), apply_cell_map(fitted.to_float32(), x, cells)
+    )
 
 
 def test_what_another_job_wrote_is_not_touched(make: Callable[..., Any], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.defenses.embeddings.gaussian import Gaussian
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
@@ -42,7 +42,7 @@ def test_the_recipe_gives_the_numbers_of_memory(make: Callable[..., Any]) -> Non
     names: dict[str, Any] = {"users": Frame([batches[:2], batches[2:5], [], batches[5:]])}
     exec(compile(code, str(PAGE), "exec"), names)
     codes = np.array([{"F": 0, "M": 1, None: -1}[g] for g in world.gender])
-    wanted = Gaussian(device="cpu")(world.x, codes, rng=generator(0, "cloak"))
+    wanted = Gaussian(device="cpu")(world.x, codes, rng=make_generator(0, "cloak"))
     got = names["safe"].table()
     assert got.schema.equals(rows.schema)
     np.testing.assert_allclose(np.stack(got.column("embedding").to_pylist()), wanted, atol=1e-5 * world.x.std())

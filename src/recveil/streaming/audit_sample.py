@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.types import Attribute, FloatArray, IntArray
 from recveil.metrics.power import POWER, advantage_error, allow_for_learning, seen_surely
 from recveil.streaming.block_table import Table
@@ -75,7 +75,7 @@ class Stratified:
 
 
 def stratify(
-    table: Table, facts: Facts, rules: Folds, margin: float, *, seed: int, engine: Engine | None
+    table: Table, facts: Facts, rules: CrossValidation, margin: float, *, seed: int, engine: Engine | None
 ) -> Stratified:
     """How many users of each class an audit under these rules needs, and which."""
     check_names(table, facts)
@@ -91,9 +91,9 @@ def stratify(
     return Stratified(labels, counts, np.ceil(share * counts - 1e-9).astype(np.int64), needed, seed)
 
 
-def users_needed(n_classes: int, d: int, rules: Folds, margin: float) -> int:
+def users_needed(n_classes: int, d: int, rules: CrossValidation, margin: float) -> int:
     """Of each class: so many that the margin is told from chance, and twice the margin found, 95 % of the time."""
-    errors, beyond = seen_surely(rules.folds, rules.seeds, rules.test_share), float(stats.norm.ppf(POWER))
+    errors, beyond = seen_surely(rules.folds, rules.repeats, rules.test_share), float(stats.norm.ppf(POWER))
     known = rules.leak_ratio or 1 - 1 / rules.folds
 
     def enough(n: int) -> bool:

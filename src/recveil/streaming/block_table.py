@@ -20,7 +20,7 @@ import torch.utils.dlpack
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.files import writing
+from recveil.core.files import write_atomically
 from recveil.core.types import FloatArray
 from recveil.data.io.tables import USER, column
 from recveil.data.io.vectors import Vectors, numbered_columns, table_with, vectors_in
@@ -137,7 +137,7 @@ class Table:
     @contextmanager
     def writing(self, part: Part, out: Path, job: str) -> Iterator[Write]:
         """A function that writes a block with other vectors; the part appears at `out` only if all goes well."""
-        with writing(out) as temporary:
+        with write_atomically(out) as temporary:
             if self.schema is None:
                 with temporary.open("wb") as file:
                     dtype = _npy_header(part.path)[2]

@@ -21,17 +21,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recveil.core.errors import UsageError, unknown_name
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.timing import Clock
 from recveil.core.types import IntArray
-from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.defenses.embeddings.leace import Leace
-from recveil.defenses.embeddings.sliced import Sliced
+from recveil.defenses import DEFENSES
+from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics, StreamingDefense
 from recveil.streaming.block_table import Table
-from recveil.streaming.cell_maps import CellMap, Method, fit, moved_by
 from recveil.streaming.engines import Engine, Threads
 from recveil.streaming.jobs import clean_up, job_of, load_map, outputs_of, save_map, work_folder
 from recveil.streaming.labels import Facts, Labels, labels_of
+from recveil.streaming.map_application import measure_displacement
 from recveil.streaming.passes import Gather, Scan, Seen, State, Write, refuse_repeats
 from recveil.streaming.sketch import limits
 
@@ -62,9 +61,9 @@ def cloak_table(
     table: Table, facts: Facts, method: Any, out: Path, *, seed: int = 0, engine: Engine | None = None
 ) -> Cloaked:
     """Write the table with the vectors as the defense leaves them; a run that was cut short is taken up again."""
-    if not isinstance(method, Gaussian | Leace | Sliced):
-        name = type(method).__name__.lower()
-        raise UsageError(f"A large table can be cloaked by gaussian, leace or sliced; {name} needs it in memory.")
+    if not isinstance(method, StreamingDefense):
+        names = ", ".join(traits.name for traits in DEFENSES.all_traits() if traits.streams)
+        raise UsageError(f"{type(method).__name__} needs the whole table in memory. Methods for large tables: {names}.")
     engine, clock = engine or Threads(), Clock()
     check_names(table, facts)
     job = job_of(table, facts, method, seed)
@@ -72,16 +71,16 @@ def cloak_table(
     work = work_folder(table, out)
     kept = load_map(work, job)
     if kept is None:
-        with clock.step("look"):
+        with clock.measure_step("look"):
             labels, counts = examine(table, facts, engine, work)
         fitted, about = _learn(table, labels, counts, method, seed, engine=engine, clock=clock)
         save_map(work, job, fitted, about)
     else:
         fitted, about = kept
         labels = _labels_again(table, facts, work)
-    with clock.step("write"):
-        overlap = len(todo) < getattr(engine, "workers", 1)
-        engine.each(Write(table, labels, fitted.float(), job, overlap), todo, "writing")
+    with clock.measure_step("write"):
+        overlap = len(todo) < engine.workers
+        engine.each(Write(table, labels, fitted.to_float32(), job, overlap), todo, "writing")
     clean_up(work, table, out)
     return Cloaked(table.rows, table.d, written=len(todo), found=found, seconds=clock.seconds, **about)
 
@@ -118,24 +117,26 @@ def _labels_again(table: Table, facts: Facts, work: Path) -> Labels:
 
 
 def _learn(
-    table: Table, labels: Labels, counts: IntArray, method: Method, seed: int, *, engine: Engine, clock: Clock
+    table: Table, labels: Labels, counts: IntArray, method: StreamingDefense, seed: int, *, engine: Engine, clock: Clock
 ) -> tuple[CellMap, dict[str, Any]]:
     if labels.n_cells * table.d**2 * 8 > MOMENT_BYTES:
         raise UsageError(
             f"The moments of {labels.n_cells:,} combinations of classes do not fit into memory with vectors of "
             f"{table.d} numbers. Name fewer targets, or merge classes."
         )
-    k = _quota(counts, labels.codes, table.d) if isinstance(method, Sliced) else None
+    k = _quota(counts, labels.codes, table.d) if method.needs_sample else None
     gather = Gather(table, labels, None if k is None else limits(counts, k), seed)
-    with clock.step("learn"):
+    with clock.measure_step("learn"):
         state = engine.reduce(gather, table.spans(), State.merge, "learning")
     moments, sketch = state.moments, state.sketch
     del state  # the sketch is most of what is in memory: one copy of it is enough
     pa.default_memory_pool().release_unused()
-    with clock.step("fit"):
+    with clock.measure_step("fit"):
         sketch = None if k is None or sketch is None else sketch.smallest(k)
-        fitted, notes = fit(method, moments, labels.codes, sketch, generator(seed, "cloak"))
-        moved = moved_by(fitted, moments, sketch)
+        sample = () if sketch is None else (sketch.x, sketch.cells)
+        statistics = CellStatistics(moments, labels.codes, *sample)
+        fitted, notes = method.fit_cells(statistics, make_generator(seed, "cloak"))
+        moved = measure_displacement(fitted, statistics)
     said = labels.class_counts(counts)
     return fitted, {"counts": said, "displacement": moved, "notes": [*labels.notes, *notes]}
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from recveil.core.progress import Rows, track
+from recveil.core.progress import RowCount, track_progress
 
 __all__ = ["Engine", "Threads", "ahead", "merged", "one_thread_each"]
 
@@ -28,6 +28,10 @@ Task = TypeVar("Task", bound=Any)
 
 class Engine(Protocol):
     """Does tasks; a task knows how many `rows` it is about."""
+
+    @property
+    def workers(self) -> int:
+        """Threads of this process that do tasks at the same time."""
 
     def reduce(self, work: Callable[[Task], S], tasks: Sequence[Task], merge: Callable[[S, S], S], label: str) -> S:
         """What the tasks bring, merged."""
@@ -58,7 +62,7 @@ class Threads:
             left = iter(tasks)
             done: list[S] = []
 
-            def finish() -> Iterator[Rows]:
+            def finish() -> Iterator[RowCount]:
                 for task in left:
                     waiting.append((task, pool.submit(work, task)))
                     if len(waiting) > self.workers:
@@ -69,10 +73,10 @@ class Threads:
                     for following in left:
                         waiting.append((following, pool.submit(work, following)))
                         break
-                    yield Rows(task.rows)
+                    yield RowCount(task.rows)
 
             try:
-                for _ in track(finish(), label, sum(task.rows for task in tasks)):
+                for _ in track_progress(finish(), label, sum(task.rows for task in tasks)):
                     yield done.pop()
             finally:
                 for _, future in waiting:

@@ -10,15 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from recveil.core.errors import UsageError
-from recveil.core.files import check_folder, check_parent, make_folder, writing
+from recveil.core.files import check_output_file, check_output_folder, make_folder, write_atomically
 from recveil.data.io.vectors import PARQUET
-from recveil.defenses.embeddings.fitted_maps import SlicedMap
+from recveil.defenses.embeddings.cell_maps import CellMap, StreamingDefense
 from recveil.streaming.block_table import Table
-from recveil.streaming.cell_maps import Affine, CellMap, Method
 from recveil.streaming.labels import Facts
 from recveil.streaming.parquet_parts import finished
 from recveil.streaming.passes import Output
@@ -26,9 +22,9 @@ from recveil.streaming.passes import Output
 __all__ = ["clean_up", "job_of", "load_map", "outputs_of", "save_map", "work_folder"]
 
 
-def job_of(table: Table, facts: Facts, method: Method, seed: int) -> str:
+def job_of(table: Table, facts: Facts, method: StreamingDefense, seed: int) -> str:
     """The same for the same input files, targets, defense and seed; a file that was touched is another."""
-    options = {name: value for name, value in vars(method).items() if name not in ("map_", "device")}
+    options = {name: value for name, value in vars(method).items() if not name.endswith("_") and name != "device"}
     sources = [part.path for part in table.parts]
     if facts.path is not None:
         sources += sorted(facts.path.iterdir()) if facts.path.is_dir() else [facts.path]
@@ -51,9 +47,9 @@ def outputs_of(table: Table, out: Path, job: str) -> tuple[list[Output], int]:
     if not table.path.is_dir():
         if out.suffix.lower() not in ((".npy",) if table.schema is None else PARQUET):
             raise UsageError(f"{table.path.name} is written in the form it has; {out} has another ending.")
-        whole = finished(check_parent(out), job)
+        whole = finished(check_output_file(out), job)
         return ([] if whole else [Output(table.parts[0], out)]), int(whole)
-    check_folder(out)
+    check_output_folder(out)
     every = [Output(part, out / part.path.name) for part in table.parts]
     there = {path for path in out.iterdir() if path.name[0] != "."} if out.is_dir() else set()
     done = {path for path in there if finished(path, job)}
@@ -87,14 +83,8 @@ def save_map(folder: Path, job: str, fitted: CellMap, about: dict[str, Any]) -> 
     """Keep the map, so that a job that is cut short need not learn it again."""
     from safetensors.numpy import save_file
 
-    arrays = {f"first.{k}": v for k, v in vars(fitted.first).items()}
-    if fitted.rounds is not None and fitted.last is not None:
-        arrays |= {f"rounds.{k}": v for k, v in vars(fitted.rounds).items()}
-        arrays |= {f"last.{k}": v for k, v in vars(fitted.last).items()}
-    plain = {k: np.ascontiguousarray(v.numpy()) for k, v in arrays.items()}
-    rest = {"classes": fitted.classes, "strength": fitted.strength, "about": about}
-    with writing(folder / "map.safetensors") as temporary:
-        save_file(plain, temporary, metadata={"job": job, "rest": json.dumps(rest)})
+    with write_atomically(folder / "map.safetensors") as temporary:
+        save_file(fitted.to_arrays(), temporary, metadata={"job": job, "about": json.dumps(about)})
 
 
 def load_map(folder: Path, job: str) -> tuple[CellMap, dict[str, Any]] | None:
@@ -104,16 +94,9 @@ def load_map(folder: Path, job: str) -> tuple[CellMap, dict[str, Any]] | None:
     try:
         with safe_open(folder / "map.safetensors", framework="numpy") as file:
             header = file.metadata() or {}
-            arrays = {name: torch.from_numpy(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError):
         return None
     if header.get("job") != job:
         return None
-    rest = json.loads(header["rest"])
-    parts = {name: {k.partition(".")[2]: v for k, v in arrays.items() if k.startswith(f"{name}.")} for name in KINDS}
-    first, rounds, last = (make(**parts[name]) if parts[name] else None for name, make in KINDS.items())
-    assert first is not None
-    return CellMap(first, tuple(rest["classes"]), rounds, last, rest["strength"]), rest["about"]
-
-
-KINDS: dict[str, Any] = {"first": Affine, "rounds": SlicedMap, "last": Affine}
+    return CellMap.from_arrays(arrays), json.loads(header["about"])

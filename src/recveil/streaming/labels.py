@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError, UsageError, unknown_name
-from recveil.core.types import UNKNOWN, Attribute, IntArray
+from recveil.core.types import UNDISCLOSED, Attribute, IntArray
 from recveil.data.io.attributes import attributes_of
 from recveil.data.io.tables import USER, column
 from recveil.data.io.vectors import PARQUET, rows_of
@@ -58,7 +58,7 @@ class Target:
     def of(self, given: pa.Array | pa.ChunkedArray) -> IntArray:
         """The class of each row."""
         place = pc.fill_null(pc.index_in(_plain(given), value_set=self.values), -1)
-        codes: IntArray = np.append(self.codes, UNKNOWN)[np.asarray(place)]
+        codes: IntArray = np.append(self.codes, UNDISCLOSED)[np.asarray(place)]
         return codes
 
 
@@ -188,7 +188,7 @@ def _targets(counted: pa.Table, facts: Facts, where: Path) -> tuple[tuple[Target
     attributes = attributes_of(values, numeric=numeric, bins=bins, keep=list(facts.names))
     targets, notes = [], []
     for name in facts.names:
-        if attributes[name].continuous:
+        if attributes[name].is_numeric:
             raise DataError(
                 f"Attribute '{name}' is a number, not a class. Cut it into classes, as in --bins {name}=35,45."
             )
@@ -205,7 +205,7 @@ def _targets(counted: pa.Table, facts: Facts, where: Path) -> tuple[tuple[Target
 
 def _with_rest(attribute: Attribute, counts: IntArray) -> tuple[Attribute, list[str]]:
     """Classes of one user made one class, as in memory: nobody can be hidden among the likes of oneself."""
-    known = attribute.codes != UNKNOWN
+    known = attribute.codes != UNDISCLOSED
     n = np.bincount(attribute.codes[known], counts[known], minlength=len(attribute.labels)).astype(np.int64)
     if len(n) < 2:
         same = f"is '{attribute.labels[0]}' for all {n[0]:,} users who disclose it" if len(n) else "is empty"
@@ -224,7 +224,7 @@ def _with_rest(attribute: Attribute, counts: IntArray) -> tuple[Attribute, list[
         f"{attribute.name}: a class of one user cannot be protected alone. {names} were made one class, 'rest', of "
         f"{int(n[held].sum())} users."
     )
-    codes = np.append(new, UNKNOWN)[attribute.codes].astype(np.int64)
+    codes = np.append(new, UNDISCLOSED)[attribute.codes].astype(np.int64)
     return replace(attribute, codes=codes, labels=labels), [note]
 
 

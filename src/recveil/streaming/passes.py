@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
-from recveil.core.files import writing
+from recveil.core.files import write_atomically
 from recveil.core.types import IntArray
+from recveil.defenses.embeddings.cell_maps import CellMap
 from recveil.streaming.block_table import Block, Part, Span, Table, as_tensor
-from recveil.streaming.cell_maps import CellMap
 from recveil.streaming.engines import ahead
 from recveil.streaming.id_hashes import Hashes, alike_in, hashed, write_run
 from recveil.streaming.labels import Labels, count_values, merge_values
+from recveil.streaming.map_application import apply_cell_map
 from recveil.streaming.parquet_parts import finished
 from recveil.streaming.sketch import Sketch
 from recveil.transport.moments import Moments
@@ -70,7 +71,7 @@ class Scan:
                 cells = self.labels.cells(block.columns, span.part.path)
                 seen = Seen(counts=np.bincount(cells, minlength=self.labels.n_cells).astype(np.int64))
             total = seen if total is None else total.merge(seen)
-        with writing(self.folder / f"{span.start}.ids") as temporary:
+        with write_atomically(self.folder / f"{span.start}.ids") as temporary:
             write_run(temporary, hashes)
         assert total is not None
         return total
@@ -207,7 +208,7 @@ class Write:
         yield from ahead(moved) if self.overlap else moved
 
     def _one(self, block: Block, part: Part) -> tuple[pa.RecordBatch, NDArray[np.float32]]:
-        return block.columns, self.map(block.x, self.labels.cells(block.columns, part.path))
+        return block.columns, apply_cell_map(self.map, block.x, self.labels.cells(block.columns, part.path))
 
 
 def _refuse_infinite(block: Block, part: Part, table: Table) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from recveil.core.errors import MissingExtra, RecveilError, UsageError
-from recveil.core.progress import Rows, track
+from recveil.core.progress import RowCount, track_progress
 from recveil.streaming.engines import one_thread_each
 
 __all__ = ["RayEngine"]
@@ -29,6 +29,11 @@ class RayEngine:
     """The tasks on the cluster at `address`; without one, on a Ray of this machine that is started for it."""
 
     address: str | None = None
+
+    @property
+    def workers(self) -> int:
+        """Threads of one process that do tasks: on a cluster each task has a process of its own."""
+        return 1
 
     def reduce(self, work: Callable[[Task], S], tasks: Sequence[Task], merge: Callable[[S, S], S], label: str) -> S:
         """What the tasks bring, merged two by two on the cluster; only the last state comes here."""
@@ -82,15 +87,15 @@ def _wait(ray: Any, refs: Sequence[Any], tasks: Sequence[Any], label: str) -> No
     """Until all are done; what went wrong in one is raised here."""
     rows = {ref: task.rows for ref, task in zip(refs, tasks, strict=True)}
 
-    def ending() -> Iterator[Rows]:
+    def ending() -> Iterator[RowCount]:
         left = list(refs)
         while left:
             done, left = ray.wait(left, num_returns=1, fetch_local=False)
             for ref in done:
                 _get(ray, ref)
-                yield Rows(rows[ref])
+                yield RowCount(rows[ref])
 
-    for _ in track(ending(), label, sum(rows.values())):
+    for _ in track_progress(ending(), label, sum(rows.values())):
         pass
 
 

@@ -12,21 +12,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from recveil.core import device as devices
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
+from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics, plan_passes
 from recveil.defenses.embeddings.cells import Cells, cells_of, check_table
 from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Keeps, Stage, blend
 from recveil.transport import bures_wasserstein as gaussian
 from recveil.transport.moments import Moments
 
-__all__ = ["AffineMap", "Gaussian", "carry", "fit_map", "fit_stages"]
+__all__ = ["AffineMap", "Gaussian", "carry", "compose_stages", "fit_map", "fit_stages"]
+
+METHODS = (
+    DefenseTraits(
+        "gaussian",
+        builder="Gaussian",
+        streams=True,
+        equalizes_covariances=True,
+        undisclosed_users="went through the label-free map",
+        search_space={"strength": Range(0.3, 1.0)},
+        paper="Belrose et al., concept-erasure (EleutherAI), quadratic eraser",
+    ),
+)
 
 RIDGE = 1e-4
 """Share of the mean variance added to every class when one of them has too few users to span the space."""
+
+FEW_USERS_NOTE = (
+    "A class has no more users than the vectors have dimensions. Covariances were regularized, and become equal only "
+    "roughly."
+)
 
 
 def fit_map(moments: Moments) -> AffineMap:
@@ -64,16 +84,23 @@ class Gaussian(Keeps):
     dimensions, else the attributes in turn.
     """
 
+    needs_sample: ClassVar[bool] = False
+
     strength: float = 1.0
     device: str | None = None
 
     def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The cloaked table and the map that made it."""
         check_table(x, codes, self.strength)
-        start = torch.tensor(x, device=devices.resolve(self.device)).double()
+        start = torch.tensor(x, device=devices.resolve_device(self.device)).double()
         moved, stages = fit_stages(start, cells_of(codes, minimum=2 * x.shape[1]))
         fitted = FittedMap(stages, self.strength, 0.0, x.shape[1])
         return blend(start, moved, self.strength), fitted
+
+    def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
+        """Fit the map of each cell from its moments; `rng` is not used."""
+        full, notes = compose_stages(statistics.moments, plan_passes(statistics))
+        return CellMap(full).blend_with_identity(self.strength), notes
 
 
 def carry(x: torch.Tensor, passes: list[Cells]) -> torch.Tensor:
@@ -97,3 +124,14 @@ def fit_stages(
             x = affine(x, torch.as_tensor(cells.codes, device=x.device))
             stages.append((cells.keys, affine))
     return x, stages
+
+
+def compose_stages(moments: Moments, passes: list[Cells]) -> tuple[CellAffine, list[str]]:
+    """Compose the maps of all passes over the cells; affine maps carry moments exactly, so no row is read."""
+    total, regularized = CellAffine.identity(moments), False
+    for cells in passes:
+        stage = fit_map(moments.grouped(cells.codes.tolist(), cells.n_classes))
+        step = CellAffine.from_stage(stage, cells.codes.tolist())
+        moments = moments.carried(step.center, step.A, step.m)
+        total, regularized = total.compose_with(step), regularized or stage.regularized
+    return total, [FEW_USERS_NOTE] if regularized else []

@@ -17,17 +17,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from recveil.core import device as devices
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
+from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics
 from recveil.defenses.embeddings.cells import cells_of, check_table
 from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Keeps, Stage, blend
 from recveil.transport.moments import Moments
 
 __all__ = ["Leace", "fit_map"]
+
+METHODS = (
+    DefenseTraits(
+        "leace",
+        builder="Leace",
+        needs_labels=False,
+        streams=True,
+        undisclosed_users="went through the same map as all others, which needs no label",
+        search_space={"strength": Range(0.3, 1.0)},
+        paper="Belrose et al., LEACE: Perfect Linear Concept Erasure in Closed Form (NeurIPS 2023)",
+    ),
+)
 
 TOLERANCE = 1e-6
 """Correlations with a class under this count as none."""
@@ -66,13 +81,15 @@ class Leace(Keeps):
     where nobody's is known, nothing is changed.
     """
 
+    needs_sample: ClassVar[bool] = False
+
     strength: float = 1.0
     device: str | None = None
 
     def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The cloaked table and the map that made it; `rng` is not used."""
         check_table(x, codes, self.strength)
-        start = torch.tensor(x, dtype=torch.float64, device=devices.resolve(self.device))
+        start = torch.tensor(x, dtype=torch.float64, device=devices.resolve_device(self.device))
         columns = codes.reshape(len(x), -1)
         told = [c for c in (cells_of(column, minimum=1)[0] for column in columns.T) if c.n_classes > 1]
         if not told:
@@ -83,3 +100,17 @@ class Leace(Keeps):
         stage: Stage = (np.empty((0, columns.shape[1]), dtype=np.int64), erasing)  # no cell: all users are of none
         fitted = FittedMap([stage], self.strength, 0.0, x.shape[1])
         return blend(start, erasing(start, nobody), self.strength), fitted
+
+    def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
+        """Fit the map from the moments of the cells; `rng` is not used."""
+        moments, classes = statistics.moments, []
+        for column in statistics.codes.T:
+            present = np.unique(column[(moments.n > 0).numpy() & (column >= 0)])
+            if len(present) > 1:
+                groups = np.where(np.isin(column, present), np.searchsorted(present, column), -1)
+                classes.append(moments.grouped(groups.tolist(), len(present)))
+        if not classes:
+            return CellMap(CellAffine.identity(moments)), []
+        erasing = fit_map(moments.pooled(), classes)
+        full = CellAffine.from_stage(erasing, [-1] * len(moments.n))
+        return CellMap(full).blend_with_identity(self.strength), []

@@ -18,23 +18,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from recveil.core import device as devices
-from recveil.core.errors import UsageError
-from recveil.core.random import torch_generator
+from recveil.core.errors import DataError, UsageError
+from recveil.core.random import make_torch_generator
+from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
+from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics, plan_passes
 from recveil.defenses.embeddings.cells import Cells, alone, cells_of, check_table
 from recveil.defenses.embeddings.fitted_maps import FittedMap, Keeps, SlicedMap, blend, unit
-from recveil.defenses.embeddings.gaussian import fit_stages
+from recveil.defenses.embeddings.gaussian import compose_stages, fit_stages
 from recveil.transport import bures_wasserstein as gaussian
 from recveil.transport.moments import Moments
 from recveil.transport.quantile_alignment import align_axes, fit_shifts, random_rotation
 from recveil.transport.robust_moments import bulk
 
 __all__ = ["MOST_OF_LARGE", "Sliced", "carry_rounds"]
+
+METHODS = (
+    DefenseTraits(
+        "sliced",
+        builder="Sliced",
+        streams=True,
+        equalizes_covariances=True,
+        undisclosed_users="went through the label-free map",
+        search_space={"rounds": Range(10, 150, log=True), "strength": Range(0.3, 1.0)},
+    ),
+)
 
 CYCLE = (8, 4, 2, 1, 0)
 """In turn: rotate among the leading 1/8, 1/4, 1/2, all of the principal directions; 0: the columns as they are."""
@@ -81,6 +95,8 @@ class Sliced(Keeps):
     model.
     """
 
+    needs_sample: ClassVar[bool] = True
+
     rounds: int | None = None
     drawn: bool = True
     strength: float = 1.0
@@ -108,13 +124,30 @@ class Sliced(Keeps):
         """The cloaked table, and the exact maps for users who come later."""
         return self._carried(x, codes, rng, kept=True)
 
+    def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
+        """Fit the map of each cell from its moments and a sample of its rows, for tables larger than memory."""
+        from recveil.defenses.embeddings.sliced_cells import fit_rounds  # it imports this module
+
+        if self.norm != "keep":
+            raise UsageError("norm='unit' is not offered for large tables. Use norm='keep'.")
+        passes = plan_passes(statistics)
+        if len(passes) != 1:
+            raise DataError(
+                "Some combinations of the targets' classes have too few users: a large table needs two for each "
+                "dimension. Name one target, or merge classes."
+            )
+        first, notes = compose_stages(statistics.moments, passes)
+        rounds = MOST_OF_LARGE if self.rounds is None else self.rounds
+        full = fit_rounds(first, passes[0], statistics, rounds=rounds, drawn=self.drawn, rng=rng)
+        return full.blend_with_identity(self.strength), notes
+
     def _carried(
         self, x: FloatArray, codes: IntArray, rng: np.random.Generator, *, kept: bool
     ) -> tuple[FloatArray, FittedMap]:
         """The same table whether the map is to be kept or not; a map that is not has no rounds in it."""
         check_table(x, codes, self.strength)
-        where = devices.resolve(self.device)
-        draws = torch_generator(rng, where)
+        where = devices.resolve_device(self.device)
+        draws = make_torch_generator(rng, where)
         start = torch.tensor(x, device=where).double()
         passes = [cells for cells in cells_of(codes, minimum=2 * x.shape[1]) if cells.n_classes > 1]
         if not passes:

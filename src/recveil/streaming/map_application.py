@@ -1,0 +1,55 @@
+"""The map of each cell applied to rows, and the distance by which it displaces the users."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics
+from recveil.streaming.block_table import as_tensor
+
+__all__ = ["apply_cell_map", "measure_displacement"]
+
+BLOCK_ROWS = 1 << 12
+"""Rows carried at once: few enough to stay in the processor's cache."""
+
+
+def apply_cell_map(cell_map: CellMap, x: NDArray[np.float32], cells: NDArray[np.int16]) -> NDArray[np.float32]:
+    """Carry each row by the map of its cell.
+
+    Rows are grouped by cell a few thousand at a time, so that each cell is one matrix product.
+    """
+    rows_in = as_tensor(x)
+    # From Arrow's pool, which hands the same memory out again: fresh pages cost as much as the products.
+    out = torch.frombuffer(pa.allocate_buffer(max(x.nbytes, 4)), dtype=torch.float32)[: x.size].view(x.shape)
+    for start in range(0, len(x), BLOCK_ROWS):
+        here = cells[start : start + BLOCK_ROWS]
+        order = np.argsort(here, kind="stable")
+        present, first = np.unique(here[order], return_index=True)
+        for cell, rows in zip(present.tolist(), np.split(order, first[1:]), strict=True):
+            at = torch.from_numpy(rows + start)
+            out[at] = cell_map.carry_rows(rows_in[at], cell)
+    return np.asarray(out)
+
+
+def measure_displacement(cell_map: CellMap, statistics: CellStatistics) -> float:
+    """Measure how far users are moved, as a share of their distance from the mean (root mean squares).
+
+    For an affine map it follows from the moments: with D = A - I and the shift s of the mean of a cell, the squared
+    moves of its users sum to tr(D' S D) + n |s|^2, where S is the scatter. For rounds it is measured on the sample.
+    """
+    moments, first = statistics.moments, cell_map.first
+    step = first.A - torch.eye(moments.mean.shape[1], dtype=torch.float64)
+    shift = moments.carried(first.center, first.A, first.m).mean - moments.mean
+    squares = torch.einsum("cij,cjk,cki->c", step.mT, moments.scatter, step) + moments.n * (shift**2).sum(1)
+    if cell_map.rounds is not None:
+        sample, cells = statistics.sample, statistics.sample_cells
+        gap = apply_cell_map(cell_map.to_float32(), sample, cells) - sample
+        squared = np.einsum("ni,ni->n", gap, gap, dtype=np.float64)
+        n = np.bincount(cells, minlength=len(squares))
+        mean = np.bincount(cells, squared, len(squares)) / np.maximum(n, 1)
+        squares = torch.where(torch.from_numpy(n > 0), torch.from_numpy(mean) * moments.n, squares)
+    spread = float(moments.pooled().scatter[0].diagonal().sum())
+    return (float(squares.sum()) / spread) ** 0.5 if spread > 0 else 0.0
