@@ -12,7 +12,7 @@ import pytest
 
 from recveil.attacks.attribute.classic import Quadratic
 from recveil.attacks.attribute.classifiers import ClassifierAttack
-from recveil.core.types import UNKNOWN
+from recveil.core.types import UNDISCLOSED
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.noise import Noise
 from recveil.testing.contracts import check_attack, check_embedding_defense
@@ -74,12 +74,12 @@ def global_draws(sound: Wrap, x: Any, codes: Any, rng: Any) -> Any:
 
 
 def trips_over_the_unknown(sound: Wrap, x: Any, codes: Any, rng: Any) -> Any:
-    known = codes.reshape(len(x), -1)[:, 0] != UNKNOWN
+    known = codes.reshape(len(x), -1)[:, 0] != UNDISCLOSED
     return np.where(known[:, None] | ~known.any(), sound(x, codes), np.float32("inf"))
 
 
 def tells_the_unknown_apart(sound: Wrap, x: Any, codes: Any, rng: Any) -> Any:
-    unknown = codes.reshape(len(x), -1)[:, 0] == UNKNOWN
+    unknown = codes.reshape(len(x), -1)[:, 0] == UNDISCLOSED
     tag = (np.arange(len(x)) * unknown * ~unknown.all())[:, None] * 1e-3
     return (sound(x, codes) + tag).astype(np.float32)
 

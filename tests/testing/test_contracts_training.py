@@ -13,6 +13,7 @@ import torch
 from recveil.core.errors import UsageError
 from recveil.core.types import Attribute
 from recveil.defenses.training.au_int import D2DInT
+from recveil.defenses.training.penalties import PlainPenalty
 from recveil.testing.contracts_training import check_training_defense
 
 
@@ -28,12 +29,12 @@ class Broken:
         return self.wrap(sound, targets, self.strength)
 
 
-class Sound:
+class Sound(PlainPenalty):
     def __init__(self, sound: Any, targets: list[Attribute], strength: float) -> None:
         self.sound, self.targets, self.strength = sound, targets, strength
 
-    def epoch(self, table: torch.Tensor) -> None:
-        self.sound.epoch(table)
+    def start_epoch(self, table: torch.Tensor) -> None:
+        self.sound.start_epoch(table)
 
     def __call__(self, users: torch.Tensor, vectors: torch.Tensor, items: Any = None) -> torch.Tensor:
         return self.sound(users, vectors, items)
@@ -84,8 +85,8 @@ class OwnDice(Sound):
 
 
 class WritesCodes(Sound):
-    def epoch(self, table: torch.Tensor) -> None:
-        super().epoch(table)
+    def start_epoch(self, table: torch.Tensor) -> None:
+        super().start_epoch(table)
         if len(table) == 400 and self.strength > 0 and not (self.targets[0].codes < 0).any():
             self.targets[0].codes[0] = 1
             self.targets[0].codes[1] = 0

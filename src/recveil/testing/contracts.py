@@ -12,18 +12,22 @@ from typing import Any, Protocol
 import numpy as np
 
 from recveil.attacks.attribute.classic import Boosted
-from recveil.attacks.attribute.classifiers import ClassifierAttack
+from recveil.attacks.attribute.classifiers import Classifier, ClassifierAttack, as_attack
 from recveil.attacks.attribute.neural import Logistic
 from recveil.attacks.attribute.tasks import Attack, Task
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.protocols import EmbeddingDefense
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Attribute, FloatArray, IntArray
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
 from recveil.metrics.leakage import balanced_accuracy, confusion
 from recveil.testing.worlds import bayes_accuracy, no_leak, planted_leak
 
 __all__ = ["check_attack", "check_embedding_defense"]
+
+
+MakeAttack = Callable[[], Attack | Classifier]
+"""A constructor of an attack or of a scikit-learn classifier."""
 
 
 class MakeDefense(Protocol):
@@ -48,7 +52,7 @@ def check_embedding_defense(
             only lessen the leak.
     """
     left = 0.9 if injects or moves_anyway or halts else 1 / 3
-    x, secret = planted_leak(600, 6, 3, 3.0, rng=generator(0, "contract"))
+    x, secret = planted_leak(600, 6, 3, 3.0, rng=make_generator(0, "contract"))
     x, codes = _sealed(x), _sealed(secret.codes[:, None])
     out = _run(make(), x, codes)
     _table(out, x)
@@ -65,15 +69,15 @@ def check_embedding_defense(
         _injected(x, out, secret)
 
 
-def check_attack(make: Callable[[], Attack]) -> None:
+def check_attack(make: MakeAttack) -> None:
     """Check all promises of an attribute attack; `make` gives a fresh one each time it is called."""
     _finds(make, 2)
     _finds(make, 3)
     _finds_nothing(make)
-    x, secret = planted_leak(300, 5, 3, 2.0, rng=generator(1, "contract"))
+    x, secret = planted_leak(300, 5, 3, 2.0, rng=make_generator(1, "contract"))
     x[:, -1] = 3.0  # a column in which nobody varies is no obstacle
     x, codes = _sealed(x), _sealed(secret.codes)
-    rows = generator(2, "contract").permutation(len(x))
+    rows = make_generator(2, "contract").permutation(len(x))
     tasks = [Task(rows[:240], rows[240:]), Task(rows[:60], rows[60:75]), Task(rows[75:270], rows[:75])]
     guesses = _guess(make, x, codes, tasks)
     _beliefs(guesses, tasks, 3)
@@ -86,7 +90,7 @@ def check_attack(make: Callable[[], Attack]) -> None:
 
 
 def _run(defense: EmbeddingDefense, x: FloatArray, codes: IntArray, seed: int = 0) -> FloatArray:
-    return defense(x, codes, rng=generator(seed, "contract", "defense"))
+    return defense(x, codes, rng=make_generator(seed, "contract", "defense"))
 
 
 def _sealed(array: Any) -> Any:
@@ -106,13 +110,13 @@ def _table(out: FloatArray, x: FloatArray) -> None:
 def _identities(make: MakeDefense, x: FloatArray, codes: IntArray) -> None:
     alone = _run(make(), x, np.zeros_like(codes))
     assert np.allclose(alone, x, atol=1e-5), "Where all users are of one class there is nothing to hide or to change."
-    nobody = _run(make(), x, np.full_like(codes, UNKNOWN))
+    nobody = _run(make(), x, np.full_like(codes, UNDISCLOSED))
     assert np.allclose(nobody, x, atol=1e-5), "Where nobody's class is known nothing can be changed."
 
 
 def _rows(make: MakeDefense, x: FloatArray, codes: IntArray, out: FloatArray) -> None:
     """The order of the rows does not matter; a method that draws is compared by how far it moves each user."""
-    order = generator(3, "contract").permutation(len(x))
+    order = make_generator(3, "contract").permutation(len(x))
     other = np.empty_like(out)
     other[order] = _run(make(), x[order], codes[order])
     if np.array_equal(out, _run(make(), x, codes, seed=1)):
@@ -152,7 +156,7 @@ def _twins(make: MakeDefense, x: FloatArray, secret: Attribute) -> None:
 
 def _hidden(secret: Attribute) -> IntArray:
     codes = secret.codes.copy()
-    codes[::5] = UNKNOWN
+    codes[::5] = UNDISCLOSED
     return codes
 
 
@@ -161,26 +165,26 @@ def _leak(x: FloatArray, secret: Attribute, attack: Attack | None = None) -> flo
     return audit_attribute(x, secret, attacks, rules=CrossValidation(repeats=1), seed=0).headline.advantage.value
 
 
-def _guess(make: Callable[[], Attack], x: FloatArray, codes: IntArray, tasks: list[Task]) -> list[FloatArray]:
-    return make().guess(x, codes, 3, tasks, rng=generator(0, "contract", "attack"))
+def _guess(make: MakeAttack, x: FloatArray, codes: IntArray, tasks: list[Task]) -> list[FloatArray]:
+    return as_attack(make()).guess(x, codes, 3, tasks, rng=make_generator(0, "contract", "attack"))
 
 
-def _reached(make: Callable[[], Attack], x: FloatArray, secret: Attribute) -> float:
+def _reached(make: MakeAttack, x: FloatArray, secret: Attribute) -> float:
     half, K = len(x) // 2, len(secret.labels)
     task = Task(np.arange(half), np.arange(half, len(x)))
-    guess = make().guess(x, secret.codes, K, [task], rng=generator(0, "contract", "attack"))[0]
+    guess = as_attack(make()).guess(x, secret.codes, K, [task], rng=make_generator(0, "contract", "attack"))[0]
     return balanced_accuracy(confusion(secret.codes[task.test], guess.argmax(1), K))
 
 
-def _finds(make: Callable[[], Attack], K: int) -> None:
-    x, secret = planted_leak(600, 4, K, 3.0, rng=generator(0, "contract", K))
+def _finds(make: MakeAttack, K: int) -> None:
+    x, secret = planted_leak(600, 4, K, 3.0, rng=make_generator(0, "contract", K))
     found, best = _reached(make, x, secret), bayes_accuracy(K, 3.0)
     wanted = 1 / K + 0.75 * (best - 1 / K)
     assert found > wanted, f"A leak was missed: balanced accuracy {found:.2f}, and {best:.2f} can be reached."
 
 
-def _finds_nothing(make: Callable[[], Attack]) -> None:
-    x, secret = no_leak(800, 4, 2, rng=generator(0, "contract", "none"))
+def _finds_nothing(make: MakeAttack) -> None:
+    x, secret = no_leak(800, 4, 2, rng=make_generator(0, "contract", "none"))
     found = _reached(make, x, secret)
     assert abs(found - 0.5) < 4 * 0.5 / np.sqrt(400), f"Found {found:.2f} where there is nothing to find (chance 0.5)."
 
@@ -195,7 +199,7 @@ def _beliefs(guesses: list[FloatArray], tasks: list[Task], K: int) -> None:
         assert np.allclose(guess.sum(1), 1, atol=1e-4), "The probabilities of a user do not sum to one."
 
 
-def _blind_to_test_labels(make: Callable[[], Attack], x: FloatArray, codes: IntArray, tasks: list[Task]) -> None:
+def _blind_to_test_labels(make: MakeAttack, x: FloatArray, codes: IntArray, tasks: list[Task]) -> None:
     for task in tasks:
         lied = codes.copy()
         lied[task.test] = (lied[task.test] + 1) % 3
@@ -203,7 +207,7 @@ def _blind_to_test_labels(make: Callable[[], Attack], x: FloatArray, codes: IntA
         assert np.array_equal(one, two), "The labels of the users under attack were looked at."
 
 
-def _guesses_follow_users(make: Callable[[], Attack], x: FloatArray, codes: IntArray, tasks: list[Task]) -> None:
+def _guesses_follow_users(make: MakeAttack, x: FloatArray, codes: IntArray, tasks: list[Task]) -> None:
     """The same users asked for in another order get the same guesses."""
     task = tasks[0]
     one = _guess(make, x, codes, [task])[0]

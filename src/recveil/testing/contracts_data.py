@@ -12,8 +12,8 @@ import numpy as np
 
 from recveil.core.errors import UsageError
 from recveil.core.protocols import DataDefense
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Dataset
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Dataset
 from recveil.data.synthetic import make_world
 
 __all__ = ["check_data_defense"]
@@ -50,7 +50,7 @@ def check_data_defense(make: MakeDefense) -> None:
 
 def _world() -> Dataset:
     """A small world, in order of user and time, in arrays that nobody can write into."""
-    world = make_world(n_users=200, n_items=80, n_interactions=4_000, leaks=LEAKS, rng=generator(0, "contract"))
+    world = make_world(n_users=200, n_items=80, n_interactions=4_000, leaks=LEAKS, rng=make_generator(0, "contract"))
     train = world.dataset
     return replace(train, user=_sealed(train.user), item=_sealed(train.item), time=_sealed(train.time))
 
@@ -63,7 +63,7 @@ def _sealed(array: Any) -> Any:
 
 
 def _run(defense: DataDefense, train: Dataset, targets: tuple[str, ...] = ("gender",)) -> Dataset:
-    return defense(train, list(targets), rng=generator(0, "contract", "defense"))
+    return defense(train, list(targets), rng=make_generator(0, "contract", "defense"))
 
 
 def _equal(one: Dataset, two: Dataset) -> bool:
@@ -137,8 +137,8 @@ def _without_times(make: MakeDefense, train: Dataset) -> None:
 def _odd(make: MakeDefense, train: Dataset) -> None:
     """Users of unknown class, of one class only, and users without any interaction are no obstacle."""
     gender = train.attributes["gender"]
-    some, one, none = gender.codes.copy(), np.zeros_like(gender.codes), np.full_like(gender.codes, UNKNOWN)
-    some[::5] = UNKNOWN
+    some, one, none = gender.codes.copy(), np.zeros_like(gender.codes), np.full_like(gender.codes, UNDISCLOSED)
+    some[::5] = UNDISCLOSED
     for codes in (some, one, none):
         odd = replace(train, attributes={**train.attributes, "gender": replace(gender, codes=codes)})
         out = _run(make(), odd)

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from recveil.core.protocols import Recommender
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
 from recveil.metrics.ranking import evaluate, seen_items
 from recveil.models.persistence import load_model, save_model
-from recveil.models.scoring import release
+from recveil.models.scoring import make_release
 from recveil.testing.worlds import checkerboard
 
 __all__ = ["check_recommender"]
@@ -30,7 +30,7 @@ def check_recommender(make: Make, *, same_bytes: bool = True) -> None:
     `same_bytes=False` is for devices whose sums come in no fixed order: vectors must then agree closely, not exactly.
     """
     split = checkerboard()
-    model = make().fit(split, rng=generator(0, "contract"))
+    model = make().fit(split, rng=make_generator(0, "contract"))
     _same_seed(make, model, split, same_bytes)
     _shapes(model, split)
     _solves(model, split)
@@ -43,7 +43,7 @@ def check_recommender(make: Make, *, same_bytes: bool = True) -> None:
 def _same_seed(make: Make, model: Recommender, split: Split, same_bytes: bool) -> None:
     """Twice the same, though the second time the test items are others: training has no business with them."""
     other = replace(split.test, item=(split.test.item + 1) % split.test.n_items)
-    again = make().fit(replace(split, test=other), rng=generator(0, "contract"))
+    again = make().fit(replace(split, test=other), rng=make_generator(0, "contract"))
     for name in ("user_vectors_", "item_vectors_"):
         one, two = getattr(model, name), getattr(again, name)
         agree = np.array_equal(one, two) if same_bytes else np.allclose(one, two, rtol=1e-2, atol=1e-3)
@@ -79,7 +79,7 @@ def _own_vectors(model: Recommender, split: Split) -> None:
 
 def _seen_never_listed(model: Recommender, split: Split) -> None:
     n_items = split.train.n_items
-    lists = release(model, split, n_items).lists
+    lists = make_release(model, split, n_items).lists
     assert lists is not None
     seen = seen_items(split.train, split.valid).toarray() > 0
     listed = np.zeros_like(seen)
@@ -101,15 +101,15 @@ def _survives_the_odd(make: Make) -> None:
         return Dataset(part.name, user, item, time, np.arange(n_users + 2), np.arange(n_items + 1))
 
     odd = Split(grown(split.train, lonely=True), grown(split.valid, lonely=False), grown(split.test, lonely=False))
-    model = make().fit(odd, rng=generator(0, "odd"))
+    model = make().fit(odd, rng=make_generator(0, "odd"))
     _shapes(model, odd)
     scores = model.score(np.array([n_users, n_users + 1]))
     assert np.isfinite(scores).all(), "A user with one item or none gets scores that are not numbers."
-    lists = release(model, odd, 3).lists
+    lists = make_release(model, odd, 3).lists
     assert lists is not None
     assert (lists[[n_users, n_users + 1]] >= 0).all(), "A user with one item or none gets no list."
     no_valid = replace(odd, valid=odd.valid.take(np.zeros(len(odd.valid), dtype=bool)))
-    _shapes(make().fit(no_valid, rng=generator(0, "no validation")), odd)
+    _shapes(make().fit(no_valid, rng=make_generator(0, "no validation")), odd)
 
 
 def _round_trip(make: Make, model: Recommender, split: Split) -> None:

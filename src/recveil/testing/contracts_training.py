@@ -21,8 +21,8 @@ from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import RecveilError
 from recveil.core.protocols import Penalty, TrainingDefense
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Attribute, FloatArray, Split
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, Split
 from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import make_world
 from recveil.models.bprmf import BPRMF
@@ -77,7 +77,7 @@ def _world() -> tuple[Split, tuple[Attribute, Attribute]]:
     """Four hundred users who leak their gender and, less so, their age; nothing to validate, so that all passes run."""
     leaks = {"gender": 2.5, "age": 2.0}
     world = make_world(
-        n_users=400, n_items=150, n_interactions=14_000, leaks=leaks, strength=2.4, rng=generator(0, "contract")
+        n_users=400, n_items=150, n_interactions=14_000, leaks=leaks, strength=2.4, rng=make_generator(0, "contract")
     )
     split = leave_one_out(world.dataset)
     attributes = world.dataset.attributes
@@ -93,12 +93,12 @@ def _plain() -> FloatArray:
 
 
 def _penalty(defense: TrainingDefense, targets: Sequence[Attribute]) -> Penalty:
-    return defense(targets, epochs=EPOCHS, rng=generator(0, "contract", "defense"))
+    return defense(targets, epochs=EPOCHS, rng=make_generator(0, "contract", "defense"))
 
 
 def _trained(penalty: Penalty | None) -> FloatArray:
     model = BPRMF(embedding_size=16, epochs=EPOCHS, learning_rate=0.02, device="cpu")
-    return model.fit(_world()[0], penalty=penalty, rng=generator(0, "contract", "model")).user_vectors_
+    return model.fit(_world()[0], penalty=penalty, rng=make_generator(0, "contract", "model")).user_vectors_
 
 
 def _leak(x: FloatArray, secret: Attribute, attack: Attack | None = None) -> float:
@@ -120,14 +120,14 @@ def _does_nothing_at_zero(make: MakeDefense, secret: Attribute, plain: FloatArra
 
 
 def _leaves_the_unknown(make: MakeDefense, secret: Attribute) -> None:
-    hidden = replace(secret, codes=np.where(np.arange(len(secret.codes)) % 4 == 0, UNKNOWN, secret.codes))
+    hidden = replace(secret, codes=np.where(np.arange(len(secret.codes)) % 4 == 0, UNDISCLOSED, secret.codes))
     pull, _ = _played(_penalty(make(), [hidden]), secret)
     assert not pull[~hidden.known].any(), "Users whose attribute is unknown take a penalty."
     assert pull[hidden.known].any(), "Nobody takes a penalty in any pass."
 
 
 def _nothing_to_hide(make: MakeDefense, secret: Attribute) -> None:
-    for code, told in ((UNKNOWN, "Where nobody's class is known"), (0, "Where all users are of one class")):
+    for code, told in ((UNDISCLOSED, "Where nobody's class is known"), (0, "Where all users are of one class")):
         try:
             penalty = _penalty(make(), [replace(secret, codes=np.full_like(secret.codes, code))])
         except RecveilError:
@@ -139,13 +139,13 @@ def _nothing_to_hide(make: MakeDefense, secret: Attribute) -> None:
 
 def _played(penalty: Penalty, secret: Attribute) -> tuple[FloatArray, float]:
     """All passes on a table that leaks and stands still: the gradient in sum of sizes, and how far the end moves it."""
-    rng = generator(1, "contract")
+    rng = make_generator(1, "contract")
     n, d = len(secret.codes), 8
     start = torch.tensor(rng.standard_normal((n, d)) + secret.codes[:, None], dtype=torch.float32)
     items = torch.tensor(rng.standard_normal((50, d)), dtype=torch.float32)
     pull = torch.zeros(n, d)
     for _ in range(EPOCHS):
-        penalty.epoch(start.clone())
+        penalty.start_epoch(start.clone())
         users = torch.as_tensor(rng.permutation(n))
         table = start.clone().requires_grad_()
         loss = penalty(users, table[users], items.clone().requires_grad_())

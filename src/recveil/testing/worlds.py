@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Split
 from recveil.data.splits import leave_one_out
-from recveil.data.synthetic import bayes_accuracy, class_means
+from recveil.data.synthetic import compute_bayes_accuracy, place_class_means
 
-__all__ = ["bayes_accuracy", "checkerboard", "injected_label", "inverted_leak", "no_leak", "planted_leak"]
+__all__ = ["compute_bayes_accuracy", "checkerboard", "injected_label", "inverted_leak", "no_leak", "planted_leak"]
 
 
 def checkerboard(*, n_items: int = 12, copies: int = 4) -> Split:
@@ -56,7 +56,7 @@ def planted_leak(n: int, d: int, K: int, size: float, *, rng: np.random.Generato
         raise UsageError(f"{K} classes at equal distances need {K - 1} dimensions, and d is {d}.")
     codes = _labels(n, K, rng)
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0][: K - 1]
-    x = rng.standard_normal((n, d)) + class_means(K, size)[codes] @ turn
+    x = rng.standard_normal((n, d)) + place_class_means(K, size)[codes] @ turn
     return x.astype(np.float32), _attribute(codes, K)
 
 
