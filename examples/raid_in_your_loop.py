@@ -5,9 +5,9 @@ import torch
 from torch.nn import functional
 
 from recveil import make_world
-from recveil.audits.attribute.audit import audit
+from recveil.audits.attribute.audit import audit_attribute
 from recveil.core.protocols import Penalty
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.defenses.training.raid import Raid
 
 EPOCHS, BATCH, D = 10, 4096, 16
@@ -22,7 +22,7 @@ def train(data, raid: Penalty | None) -> np.ndarray:
     pairs = torch.as_tensor(np.stack([data.user, data.item], 1))
     for _ in range(EPOCHS):
         if raid:
-            raid.epoch(users.weight.detach())  # 1. the whole table, before each pass
+            raid.start_epoch(users.weight.detach())  # 1. the whole table, before each epoch
         for batch in pairs[torch.randperm(len(pairs))].split(BATCH):
             u, i = batch.T
             vectors = users(u)
@@ -38,11 +38,11 @@ def train(data, raid: Penalty | None) -> np.ndarray:
 
 
 def main() -> None:
-    world = make_world(n_users=2_000, n_interactions=60_000, leaks={"gender": 3.0}, rng=generator(0, "world"))
+    world = make_world(n_users=2_000, n_interactions=60_000, leaks={"gender": 3.0}, rng=make_generator(0, "world"))
     gender = world.dataset.attributes["gender"]
-    raid = Raid(device="cpu")([gender], epochs=EPOCHS, rng=generator(0, "raid"))
-    print("without:", audit(train(world.dataset, None), gender).sentence())
-    print("with:   ", audit(train(world.dataset, raid), gender).sentence())
+    raid = Raid(device="cpu")([gender], epochs=EPOCHS, rng=make_generator(0, "raid"))
+    print("without:", audit_attribute(train(world.dataset, None), gender).sentence())
+    print("with:   ", audit_attribute(train(world.dataset, raid), gender).sentence())
 
 
 if __name__ == "__main__":

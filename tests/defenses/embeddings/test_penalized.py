@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from recveil.core.errors import DataError, TrainingError, UsageError
-from recveil.core.progress import reporting
-from recveil.core.types import UNKNOWN
+from recveil.core.progress import report_progress
+from recveil.core.types import UNDISCLOSED
 from recveil.defenses.embeddings.penalized import AdversarialPoT, Penalized
 from recveil.defenses.training.adversarial import Adversarial
 from recveil.defenses.training.au_int import D2DInT, U2UInT
+from recveil.defenses.training.penalties import PlainPenalty
 from recveil.defenses.training.rap import RAP
 from recveil.testing.contracts import check_embedding_defense
 from recveil.testing.worlds import planted_leak
@@ -43,13 +44,13 @@ def test_by_itself_it_is_adversarial_and_any_other_can_take_its_place() -> None:
     assert not np.allclose(outs[0], outs[1])
 
 
-class Pulling:
+class Pulling(PlainPenalty):
     """A penalty of which all is known: it pulls the first column to 3, and in the end adds 1 to the second."""
 
     def __init__(self, factor: float = 1.0) -> None:
         self.factor, self.told = factor, []
 
-    def epoch(self, user_vectors: torch.Tensor) -> None:
+    def start_epoch(self, user_vectors: torch.Tensor) -> None:
         assert not user_vectors.requires_grad
         self.told.append("epoch")
 
@@ -67,7 +68,7 @@ class Pulling:
 def test_the_penalty_is_stepped_on_and_finishes_the_table_in_units_of_its_spread() -> None:
     x = np.random.default_rng(1).standard_normal((40, 2)).astype(np.float32)
     codes = np.arange(40) % 2
-    codes[5] = UNKNOWN
+    codes[5] = UNDISCLOSED
     unit = np.sqrt(x.var(0).sum())
     pulling = Pulling()
     out = cloak(Penalized(pulling.defense, epochs=10, steps=30, learning_rate=0.5, weight=0.0), x, codes)
@@ -121,7 +122,7 @@ def test_several_attributes_are_all_hidden_and_the_unknown_stay() -> None:
     x = rng.standard_normal((400, 3)).astype(np.float32)
     x[:, :2] += 2 * codes
     x[:, 2] = 7
-    codes[350:] = UNKNOWN
+    codes[350:] = UNDISCLOSED
     out = cloak(QUICK(), x, codes)
     np.testing.assert_allclose(out[350:], x[350:], atol=1e-6)
     np.testing.assert_allclose(out[:, 2], 7, atol=1e-5)
@@ -133,7 +134,7 @@ def test_odd_tables_come_back_as_they_are() -> None:
     flat = np.full((6, 2), 3.0, dtype=np.float32)
     np.testing.assert_array_equal(cloak(QUICK(), flat, np.arange(6) % 2), flat)
     x = np.random.default_rng(5).standard_normal((6, 2)).astype(np.float32)
-    for code in (UNKNOWN, 0):
+    for code in (UNDISCLOSED, 0):
         np.testing.assert_array_equal(cloak(QUICK(), x, np.full(6, code)), x)
 
 
@@ -168,6 +169,6 @@ def test_it_says_how_far_it_is() -> None:
         return items
 
     x, secret = planted_leak(40, 3, 2, 2.0, rng=np.random.default_rng(7))
-    with reporting(listening):
+    with report_progress(listening):
         cloak(QUICK(epochs=2), x, secret.codes)
     assert told == [("cloaking (Adversarial)", 2)]

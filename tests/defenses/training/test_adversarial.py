@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from recveil.attacks.attribute.panels import ATTACKS
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Attribute
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.data.splits import leave_one_out
-from recveil.data.synthetic import demo_world
+from recveil.data.synthetic import make_demo_world
 from recveil.defenses.training.adversarial import Adversarial
 from recveil.models.bprmf import BPRMF
 from recveil.testing.contracts_training import check_training_defense
@@ -32,7 +32,7 @@ def held_back(x: np.ndarray, targets: list[Attribute], defense: Adversarial, pas
     adam = torch.optim.Adam([table], lr=0.05)
     users = torch.arange(len(x))
     for _ in range(passes):
-        penalty.epoch(table.detach())
+        penalty.start_epoch(table.detach())
         for _ in range(10):
             loss = 0.003 * (table - start).square().sum(1).mean() + penalty(users, table)
             adam.zero_grad()
@@ -42,7 +42,9 @@ def held_back(x: np.ndarray, targets: list[Attribute], defense: Adversarial, pas
 
 
 def reached(x: np.ndarray, secret: Attribute, *names: str) -> dict[str, float]:
-    found = audit(x, secret, {name: ATTACKS[name]("cpu") for name in names}, rules=Folds(seeds=1), seed=0)
+    found = audit_attribute(
+        x, secret, {name: ATTACKS[name]("cpu") for name in names}, rules=CrossValidation(repeats=1), seed=0
+    )
     return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
 
 
@@ -73,7 +75,7 @@ def test_a_number_is_hidden_by_regression() -> None:
     x, _ = no_leak(500, 4, 2, rng=np.random.default_rng(2))
     values = 100 + 50 * (x[:, 0] + 0.5 * np.random.default_rng(3).standard_normal(500))
     values[::7] = np.nan
-    age = Attribute("age", np.full(500, UNKNOWN), (), values)
+    age = Attribute("age", np.full(500, UNDISCLOSED), (), values)
     out = held_back(x, [age], QUICK())
 
     def explained(table: np.ndarray) -> float:
@@ -91,8 +93,8 @@ def test_several_attributes_and_each_only_for_those_who_disclosed_it() -> None:
     codes = rng.integers(2, size=(500, 2))
     x = rng.standard_normal((500, 4)).astype(np.float32)
     x[:, :2] += 2.5 * codes
-    codes[:50, 1] = UNKNOWN
-    codes[450:] = UNKNOWN
+    codes[:50, 1] = UNDISCLOSED
+    codes[450:] = UNDISCLOSED
     secrets = [Attribute(name, column.copy(), ("no", "yes")) for name, column in zip("ab", codes.T, strict=True)]
     out = held_back(x, secrets, QUICK())
     np.testing.assert_array_equal(out[450:], x[450:])
@@ -109,7 +111,7 @@ def test_the_unit_of_the_table_does_not_change_the_loss() -> None:
     def losses(scale: float) -> list[float]:
         penalty = QUICK()([secret], epochs=2, rng=np.random.default_rng(0))
         table = torch.tensor(scale * x, requires_grad=True)
-        penalty.epoch(table)
+        penalty.start_epoch(table)
         return [float(penalty(torch.arange(100), table).detach()) for _ in range(5)]
 
     np.testing.assert_allclose(losses(1000.0), losses(1.0), rtol=1e-3)
@@ -123,7 +125,7 @@ def test_the_order_of_the_users_in_a_batch_is_theirs() -> None:
     def gap(users: np.ndarray) -> float:
         penalty = Adversarial(device="cpu", steps=100)([secret], epochs=2, rng=np.random.default_rng(0))
         table = torch.tensor(x, requires_grad=True)
-        penalty.epoch(table)
+        penalty.start_epoch(table)
         return float(penalty(torch.as_tensor(users), table[torch.as_tensor(users)]).detach())
 
     assert gap(order) == pytest.approx(gap(np.arange(200)), rel=0.1)
@@ -142,13 +144,13 @@ def test_weak_discriminators_are_led_and_the_leak_grows() -> None:
 
 @pytest.mark.slow
 def test_what_it_adds_to_a_model_on_the_demo_world() -> None:
-    data = demo_world(0).dataset
+    data = make_demo_world(0).dataset
     split = leave_one_out(data)
     gender, handedness = data.attributes["gender"], data.attributes["handedness"]
     model = partial(BPRMF, embedding_size=16, epochs=3, device="cpu")
-    penalty = QUICK()([gender, handedness], epochs=3, rng=generator(0, "defense"))
-    plain = model().fit(split, rng=generator(0, "t")).user_vectors_
-    out = model().fit(split, penalty=penalty, rng=generator(0, "t")).user_vectors_
+    penalty = QUICK()([gender, handedness], epochs=3, rng=make_generator(0, "defense"))
+    plain = model().fit(split, rng=make_generator(0, "t")).user_vectors_
+    out = model().fit(split, penalty=penalty, rng=make_generator(0, "t")).user_vectors_
     before, after = (reached(t, gender, "logistic")["logistic"] for t in (plain, out))
     assert before > 0.68
     assert abs(after - 0.5) < 0.5 * (before - 0.5)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.core.types import UNKNOWN, Attribute
+from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.training.alignment import Alignment, Places
 from recveil.defenses.training.attribute_pull import Pull
 from recveil.transport.distances import typical_distance
 
-CODES = np.array([1, 0, 0, UNKNOWN, 1, 0, 0, 0])
+CODES = np.array([1, 0, 0, UNDISCLOSED, 1, 0, 0, 0])
 X = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
 
 

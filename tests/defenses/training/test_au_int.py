@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Attribute
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.data.splits import leave_one_out
-from recveil.data.synthetic import demo_world
+from recveil.data.synthetic import make_demo_world
 from recveil.defenses.embeddings.au_pot import mmd, pair_distance
 from recveil.defenses.training.au_int import D2DInT, U2UInT
 from recveil.models.bprmf import BPRMF
@@ -25,7 +25,7 @@ METHODS = pytest.mark.parametrize("method", [U2UInT, D2DInT])
 def loss_of(method, x, targets, users=None, **options) -> tuple[float, np.ndarray]:
     table = torch.tensor(x, dtype=torch.float32, requires_grad=True)
     penalty = method(weight=1.0, device="cpu", **options)(targets, epochs=3, rng=np.random.default_rng(0))
-    penalty.epoch(table.detach())
+    penalty.start_epoch(table.detach())
     users = torch.arange(len(x)) if users is None else users
     value = penalty(users, table[users])
     slope = torch.autograd.grad(value, table)[0] if value.requires_grad else torch.zeros_like(table)
@@ -80,7 +80,7 @@ def test_the_unit_and_the_origin_do_not_matter_and_shrinking_gains_nothing(metho
 def test_the_unknown_take_no_penalty_and_have_no_say(method) -> None:
     x, secret, _ = world(3)
     more = np.vstack([x, 50 + x[:20]])
-    hidden = Attribute("secret", np.concatenate([secret.codes, np.full(20, UNKNOWN)]), secret.labels)
+    hidden = Attribute("secret", np.concatenate([secret.codes, np.full(20, UNDISCLOSED)]), secret.labels)
     (one, slope), (two, longer) = loss_of(method, x, [secret]), loss_of(method, more, [hidden])
     assert two == pytest.approx(one, rel=1e-3)
     assert not longer[90:].any()
@@ -101,7 +101,7 @@ def test_several_attributes_add_up(method) -> None:
 def test_of_a_large_batch_some_are_looked_at_and_not_the_same_ones_each_time(method) -> None:
     x, secret, _ = world(5, n=300)
     penalty = method(users=50, device="cpu")([secret], epochs=3, rng=np.random.default_rng(0))
-    penalty.epoch(torch.tensor(x))
+    penalty.start_epoch(torch.tensor(x))
     looked = []
     for _ in range(2):
         table = torch.tensor(x, requires_grad=True)
@@ -135,9 +135,9 @@ def test_odd_batches_give_nothing_and_no_nan(method) -> None:
 
 @METHODS
 def test_a_model_on_the_demo_world_learns_with_it(method) -> None:
-    data = demo_world(0).dataset
-    penalty = method(device="cpu")([data.attributes["age"]], epochs=2, rng=generator(0, "defense"))
+    data = make_demo_world(0).dataset
+    penalty = method(device="cpu")([data.attributes["age"]], epochs=2, rng=make_generator(0, "defense"))
     model = BPRMF(embedding_size=16, epochs=2, device="cpu")
-    model.fit(leave_one_out(data), penalty=penalty, rng=generator(0, "t"))
+    model.fit(leave_one_out(data), penalty=penalty, rng=make_generator(0, "t"))
     assert np.isfinite(model.user_vectors_).all()
     assert model.user_vectors_.std() > 0.01

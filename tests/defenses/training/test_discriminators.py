@@ -9,23 +9,23 @@ import pytest
 import torch
 from torch.nn import functional
 
-from recveil.core.random import torch_generator
-from recveil.core.types import UNKNOWN, Attribute
+from recveil.core.random import make_torch_generator
+from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.training.discriminators import Discriminators, Groups, Standard, secrets_of
 from recveil.testing.worlds import no_leak, planted_leak
 
 
 def made(secret, d: int, rates=(0.3, 0.5, 0.7), **options) -> Discriminators:
-    options = {"hidden": 16, "rate": 0.01, "generator": torch_generator(np.random.default_rng(0)), **options}
+    options = {"hidden": 16, "rate": 0.01, "generator": make_torch_generator(np.random.default_rng(0)), **options}
     return Discriminators(secret, d, rates=rates, **options)
 
 
 def number(values: np.ndarray) -> Attribute:
-    return Attribute("number", np.full(len(values), UNKNOWN), (), values)
+    return Attribute("number", np.full(len(values), UNDISCLOSED), (), values)
 
 
 def test_every_class_counts_the_same_and_the_unknown_not_at_all() -> None:
-    codes = np.array([0, 0, 0, 2, UNKNOWN, 0])  # class 1 has nobody
+    codes = np.array([0, 0, 0, 2, UNDISCLOSED, 0])  # class 1 has nobody
     (secret,) = secrets_of([Attribute("a", codes, ("x", "y", "z"))])
     assert secret.width == 2
     assert secret.truth.tolist() == [0, 0, 0, 1, 0, 0]
@@ -46,8 +46,8 @@ def test_numbers_are_standardized_and_guessed_by_regression() -> None:
 
 
 def test_what_does_not_vary_is_no_secret() -> None:
-    one_class = Attribute("a", np.array([1, 1, UNKNOWN]), ("x", "y"))
-    nobody = Attribute("b", np.full(3, UNKNOWN), ("x", "y"))
+    one_class = Attribute("a", np.array([1, 1, UNDISCLOSED]), ("x", "y"))
+    nobody = Attribute("b", np.full(3, UNDISCLOSED), ("x", "y"))
     assert secrets_of([one_class, nobody, number(np.full(3, 2.0)), number(np.full(3, np.nan))]) == []
 
 

@@ -10,7 +10,7 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Attribute
 from recveil.defenses.training.adversarial import Adversarial
 from recveil.defenses.training.au_int import D2DInT, U2UInT
-from recveil.defenses.training.option_checks import Nothing, at_least, check_rows, check_strength, check_targets
+from recveil.defenses.training.option_checks import at_least, check_rows, check_strength, check_targets
 from recveil.defenses.training.rap import RAP
 
 EVERY = pytest.mark.parametrize("defense", [Adversarial, RAP, U2UInT, D2DInT])
@@ -39,27 +39,9 @@ def test_targets_and_tables_that_do_not_agree_are_refused(defense) -> None:
     with pytest.raises(DataError, match=r"different numbers of users \(gender: 5, other: 3\)"):
         defense()([GENDER, Attribute("other", np.array([0, 1, 0]), ("a", "b"))], epochs=3, rng=rng)
     with pytest.raises(DataError, match=r"of 5 users, and the table has shape \(4, 2\)"):
-        defense()([GENDER], epochs=3, rng=rng).epoch(torch.zeros(4, 2))
-    with pytest.raises(UsageError, match="Call epoch"):
+        defense()([GENDER], epochs=3, rng=rng).start_epoch(torch.zeros(4, 2))
+    with pytest.raises(UsageError, match="Call start_epoch"):
         defense()([GENDER], epochs=3, rng=rng)(torch.arange(5), torch.zeros(5, 2), torch.zeros(7, 2))
-
-
-@EVERY
-def test_what_does_nothing_is_nothing(defense) -> None:
-    rng = np.random.default_rng(0)
-    alone, unknown = (Attribute("gender", np.full(5, code), ("f", "m")) for code in (1, -1))
-    assert not isinstance(defense()([GENDER], epochs=3, rng=rng), Nothing)
-    assert not isinstance(defense()([alone, GENDER], epochs=3, rng=rng), Nothing)
-    for penalty in (
-        defense(strength=0.0)([GENDER], epochs=3, rng=rng),
-        defense()([alone], epochs=3, rng=rng),
-        defense()([unknown, alone], epochs=3, rng=rng),
-    ):
-        assert isinstance(penalty, Nothing)
-        table = torch.randn(5, 2, requires_grad=True)
-        penalty.epoch(table)
-        assert float(penalty(torch.arange(5), table)) == 0.0
-        assert penalty.finish(table) is table
 
 
 @EVERY
@@ -67,7 +49,7 @@ def test_a_defense_leaves_the_draws_of_the_generator_it_is_given(defense) -> Non
     """So the model that draws from the same one learns from the same draws."""
     rng, other = np.random.default_rng(3), np.random.default_rng(3)
     penalty = defense()([GENDER], epochs=3, rng=rng)
-    penalty.epoch(torch.randn(5, 2))
+    penalty.start_epoch(torch.randn(5, 2))
     penalty(torch.arange(5), torch.randn(5, 2), torch.randn(7, 2))
     assert rng.integers(2**62) == other.integers(2**62)
 

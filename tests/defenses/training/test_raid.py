@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from recveil.attacks.attribute.panels import ATTACKS
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.audits.catalog import MODELS
 from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import Penalty
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Attribute
-from recveil.data.sources.catalog import load_data
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Attribute
+from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.data.splits import leave_one_out
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
@@ -51,7 +51,7 @@ def trained(
     users = torch.arange(len(x))
     for _ in range(epochs):
         if penalty is not None:
-            penalty.epoch(y.detach())
+            penalty.start_epoch(y.detach())
         for _ in range(steps):
             loss = 0.1 * (y - x).square().sum(1).mean()
             if penalty is not None:
@@ -63,7 +63,7 @@ def trained(
 
 
 def attacked(x: np.ndarray, secret: Attribute, *names: str) -> dict[str, float]:
-    found = audit(x, secret, {name: ATTACKS[name]("cpu") for name in names}, rules=Folds(seeds=1))
+    found = audit_attribute(x, secret, {name: ATTACKS[name]("cpu") for name in names}, rules=CrossValidation(repeats=1))
     return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
 
 
@@ -71,7 +71,7 @@ def test_the_gradient_is_that_of_lemma_2() -> None:
     x, secret = world()
     method = RaidPaper(atoms=30, phase_one=0.0, eta=0.7)
     penalty = made(method, secret)
-    penalty.epoch(x)
+    penalty.start_epoch(x)
     y = x.clone().requires_grad_()
     value = penalty(EVERYBODY, y)
     value.backward()  # type: ignore[no-untyped-call]
@@ -96,7 +96,7 @@ def test_the_gradient_is_that_of_lemma_2() -> None:
 def test_ours_pulls_every_user_along_its_displacement() -> None:
     x, secret = world()
     penalty = made(Raid(alignment="gaussian", phase_one=0.0, eta=0.5, class_weighting="size", device="cpu"), secret)
-    penalty.epoch(x)
+    penalty.start_epoch(x)
     y = x.clone().requires_grad_()
     penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
     delta = Gaussian(device="cpu")(x.numpy(), secret.codes, rng=np.random.default_rng(0)) - x.numpy()
@@ -109,7 +109,7 @@ def test_phase_one_has_no_penalty_and_phase_two_has(phase_one: float | None, epo
     penalty = made(Raid(alignment="gaussian", phase_one=phase_one, device="cpu"), secret, epochs=epochs)
     losses = []
     for _ in range(epochs):
-        penalty.epoch(x)
+        penalty.start_epoch(x)
         losses.append(float(penalty(EVERYBODY, x)))
     assert losses[:wanted] == [0.0] * wanted
     assert min(losses[wanted:]) > 0
@@ -128,15 +128,15 @@ def test_any_pass_of_phase_two_may_be_kept_where_a_whole_map_follows(method: Rai
     x, secret = world()
     penalty, seen = made(method, secret, epochs=8), []
     for _ in wanted:
-        penalty.epoch(x)
-        seen.append(penalty.settled)  # type: ignore[attr-defined]
+        penalty.start_epoch(x)
+        seen.append(penalty.covers_any_epoch)
     assert seen == wanted
-    assert penalty.late == any(wanted)  # type: ignore[attr-defined]
+    assert penalty.waits_for_training == any(wanted)
 
 
 def test_a_share_of_the_passes_that_was_asked_for_is_kept_to() -> None:
     _, secret = world()
-    assert not made(Raid(phase_one=0.5, device="cpu"), secret).late  # type: ignore[attr-defined]
+    assert not made(Raid(phase_one=0.5, device="cpu"), secret).waits_for_training
 
 
 def test_attributes_one_after_the_other_share_the_passes_that_are_left() -> None:
@@ -145,7 +145,7 @@ def test_attributes_one_after_the_other_share_the_passes_that_are_left() -> None
     penalty.begin(4)  # type: ignore[attr-defined]
     turns = []
     for _ in range(4):
-        penalty.epoch(x)
+        penalty.start_epoch(x)
         turns.append(penalty.targets.index(penalty.active[0]))  # type: ignore[attr-defined]
     assert turns == [0, 0, 1, 1]
 
@@ -162,7 +162,7 @@ def test_a_barycenter_at_the_first_pass_of_phase_two_and_every_xi_passes_after(m
     x, secret = world()
     penalty = made(RaidPaper(atoms=10, xi=3), secret, epochs=10)
     for _ in range(10):
-        penalty.epoch(x)
+        penalty.start_epoch(x)
     assert asked == [True, False, False, True, False, False, True, False]  # after two passes without
 
 
@@ -172,7 +172,7 @@ def test_eta_means_the_same_for_vectors_of_any_size() -> None:
     gradients = []
     for size in (1.0, 0.01):
         penalty = made(Raid(alignment="gaussian", phase_one=0.0, device="cpu"), secret)
-        penalty.epoch(size * x)
+        penalty.start_epoch(size * x)
         y = (size * x).requires_grad_()
         penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
         gradients.append(y.grad)
@@ -182,10 +182,10 @@ def test_eta_means_the_same_for_vectors_of_any_size() -> None:
 def test_users_of_unknown_class_take_no_penalty_and_others_do() -> None:
     x, secret = world()
     codes = secret.codes.copy()
-    codes[:100] = UNKNOWN
+    codes[:100] = UNDISCLOSED
     for method in (Raid(phase_one=0.0, device="cpu"), RaidPaper(atoms=50, phase_one=0.0)):
         penalty = made(method, Attribute("a", codes, secret.labels))
-        penalty.epoch(x)
+        penalty.start_epoch(x)
         y = x.clone().requires_grad_()
         penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
         assert y.grad is not None
@@ -198,7 +198,7 @@ def test_strength_zero_is_nothing_at_all(method: Raid) -> None:
     x, secret = world(600)
     penalty = made(method, secret)
     for _ in range(8):
-        penalty.epoch(x)
+        penalty.start_epoch(x)
         assert float(penalty(EVERYBODY, x)) == 0
     assert penalty.finish(x) is x
 
@@ -208,7 +208,7 @@ def test_strength_scales_the_pull() -> None:
     losses = []
     for strength in (0.25, 1.0):
         penalty = made(Raid(strength=strength, phase_one=0.0, device="cpu"), secret)
-        penalty.epoch(x)
+        penalty.start_epoch(x)
         losses.append(float(penalty(EVERYBODY, x)))
     assert losses[1] == pytest.approx(4 * losses[0])
     assert losses[0] > 0
@@ -224,8 +224,8 @@ def test_phase_two_has_to_beat_the_pass_that_was_kept_not_the_last_one(
         rivals.append(rival)
         return False
 
-    monkeypatch.setattr(loop, "_clearly_better", watched)
-    split = leave_one_out(load_data("demo", seed=0))
+    monkeypatch.setattr(loop, "_is_clearly_better", watched)
+    split = leave_one_out(load_dataset_or_demo("demo", seed=0))
     model = MODELS[name](epochs=30, embedding_size=8, learning_rate=0.1, patience=2, device="cpu")
     fitted(model, split, [split.train.attributes["gender"]], training=Raid(device="cpu"), seed=3)
     assert rivals  # there was a Phase II
@@ -237,7 +237,7 @@ def test_phase_two_has_to_beat_the_pass_that_was_kept_not_the_last_one(
 def test_where_phase_two_is_no_better_it_is_the_undefended_model_cloaked_with_sliced(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "_clearly_better", lambda *_: False)
+    monkeypatch.setattr(loop, "_is_clearly_better", lambda *_: False)
     split = checkerboard()
     targets = [split.train.attributes["group"]]
     options = {"epochs": 30, "embedding_size": 8, "learning_rate": 0.05, "patience": 2, "device": "cpu"}
@@ -245,7 +245,7 @@ def test_where_phase_two_is_no_better_it_is_the_undefended_model_cloaked_with_sl
     fitted(plain, split, targets, seed=3)
     fitted(ours, split, targets, training=Raid(device="cpu"), seed=3)
     assert len(ours.history_.loss) > len(plain.history_.loss)  # there was a Phase II
-    wanted = protect(plain, split, Sliced(device="cpu"), targets, k=5, rng=generator(3, "cloak"))
+    wanted = protect(plain, split, Sliced(device="cpu"), targets, k=5, rng=make_generator(3, "cloak"))
     np.testing.assert_array_equal(ours.user_vectors_, wanted.user_vectors)
     np.testing.assert_array_equal(ours.item_vectors_, plain.item_vectors_)
 
@@ -281,7 +281,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(method: Raid) -
     def once(seed: int) -> torch.Tensor:
         penalty = made(method, secret, seed=seed)
         for _ in range(3):
-            penalty.epoch(x)
+            penalty.start_epoch(x)
         y = x.clone().requires_grad_()
         penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
         assert y.grad is not None
@@ -297,7 +297,7 @@ def test_the_order_of_the_users_does_not_matter() -> None:
     gradients = []
     for rows in (EVERYBODY, mixed):
         penalty = made(Raid(alignment="gaussian", phase_one=0.0, device="cpu"), secret.take(rows.numpy()))
-        penalty.epoch(x[rows])
+        penalty.start_epoch(x[rows])
         y = x[rows].requires_grad_()
         penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
         gradients.append(y.grad)
@@ -312,7 +312,7 @@ def test_several_attributes_are_summed_or_taken_in_turn() -> None:
         penalty = made(Raid(alignment="gaussian", phase_one=0.0, several=several, device="cpu"), *targets, epochs=4)
         found = []
         for _ in range(4):
-            penalty.epoch(x)
+            penalty.start_epoch(x)
             found.append(float(penalty(EVERYBODY, x)))
         return found
 
@@ -326,7 +326,7 @@ def test_several_attributes_are_summed_or_taken_in_turn() -> None:
 def test_one_class_alone_has_nothing_to_hide() -> None:
     x, _ = world()
     penalty = made(Raid(phase_one=0.0), Attribute("a", np.zeros(400, dtype=np.int64), ("x", "y")))
-    penalty.epoch(x)
+    penalty.start_epoch(x)
     assert float(penalty(EVERYBODY, x)) == 0
     assert penalty.finish(x) is x
 
@@ -335,9 +335,9 @@ def test_a_model_trained_with_it_does_not_tell_its_groups() -> None:
     board = checkerboard(copies=8)
     group = board.train.attributes["group"]
     options = {"embedding_size": 8, "epochs": 8, "learning_rate": 0.05, "device": "cpu"}
-    plain = BPRMF(**options).fit(board, rng=generator(0, "t"))
+    plain = BPRMF(**options).fit(board, rng=make_generator(0, "t"))
     penalty = made(Raid(device="cpu"), group, epochs=8)
-    defended = BPRMF(**options).fit(board, penalty=penalty, rng=generator(0, "t"))
+    defended = BPRMF(**options).fit(board, penalty=penalty, rng=make_generator(0, "t"))
     assert attacked(plain.user_vectors_, group, "logistic")["logistic"] > 0.95
     assert abs(attacked(defended.user_vectors_, group, "logistic")["logistic"] - 0.5) < 0.15
 
@@ -375,6 +375,6 @@ def test_what_it_cannot_protect_is_said() -> None:
     with pytest.raises(UsageError, match="epochs is 0"):
         made(Raid(), secret, epochs=0)
     with pytest.raises(DataError, match="is a number, and RAID aligns classes"):
-        made(Raid(), Attribute("age", np.full(400, UNKNOWN), (), np.zeros(400)))
+        made(Raid(), Attribute("age", np.full(400, UNDISCLOSED), (), np.zeros(400)))
     with pytest.raises(DataError, match="The table has 399 users, and the attributes are of 400"):
-        made(Raid(), secret).epoch(x[1:])
+        made(Raid(), secret).start_epoch(x[1:])

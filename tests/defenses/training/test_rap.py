@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Attribute
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.data.splits import leave_one_out
-from recveil.data.synthetic import demo_world
+from recveil.data.synthetic import make_demo_world
 from recveil.defenses.training.discriminators import Standard
 from recveil.defenses.training.rap import RAP
 from recveil.models.bprmf import BPRMF
@@ -22,7 +22,7 @@ from recveil.testing.worlds import planted_leak
 
 def begun(x: np.ndarray, targets: list[Attribute], **options):
     penalty = RAP(device="cpu", **options)(targets, epochs=3, rng=np.random.default_rng(0))
-    penalty.epoch(torch.tensor(x))
+    penalty.start_epoch(torch.tensor(x))
     return penalty
 
 
@@ -32,10 +32,10 @@ def test_it_keeps_the_contract_as_one_that_injects() -> None:
     check_training_defense(partial(RAP, device="cpu"), injects=True)
 
 
-def test_it_wants_items_and_says_so() -> None:
+def test_it_needs_items_and_says_so() -> None:
     x, secret = planted_leak(20, 4, 2, 1.0, rng=np.random.default_rng(0))
     penalty, users = begun(x, [secret]), torch.arange(20)
-    assert penalty.wants_items
+    assert penalty.needs_items
     with pytest.raises(UsageError, match="no item vectors"):
         penalty(users, torch.tensor(x))
     with pytest.raises(UsageError, match="4 dimensions and item vectors 3"):
@@ -59,7 +59,7 @@ def test_the_attacker_reads_the_mean_of_the_best_items_and_the_lists_are_new_in_
     np.testing.assert_array_equal(np.sort(penalty.lists[some]), np.sort(best[some]))
     worst = np.argsort(x @ items.numpy().T, axis=1)[:, :3]
     np.testing.assert_array_equal(np.sort(penalty.lists[0]), np.sort(worst[0]))
-    penalty.epoch(-table)
+    penalty.start_epoch(-table)
     penalty(some, -table[some], items)
     np.testing.assert_array_equal(np.sort(penalty.lists[some]), np.sort(worst[some]))
     means = items[torch.as_tensor(best[some].copy())].mean(1)
@@ -75,13 +75,13 @@ def test_lists_are_no_longer_than_there_are_items() -> None:
 def test_what_only_the_lists_tell_is_found_and_users_alone_are_pulled() -> None:
     rng = np.random.default_rng(3)
     x, secret = planted_leak(400, 6, 2, 2.5, rng=rng)
-    secret = Attribute("secret", np.where(np.arange(400) % 5 == 0, UNKNOWN, secret.codes), secret.labels)
+    secret = Attribute("secret", np.where(np.arange(400) % 5 == 0, UNDISCLOSED, secret.codes), secret.labels)
     items = torch.tensor(rng.standard_normal((80, 6)), dtype=torch.float32, requires_grad=True)
     penalty, users = begun(x, [secret], steps=100, weight=1.0), torch.arange(400)
     penalty.standard.scale.zero_()  # the attacker is blind to the vectors, and sees the lists
     assert -float(penalty(users, torch.tensor(x), items).detach()) < 0.6 * np.log(2)
     table = torch.tensor(x, requires_grad=True)
-    penalty.epoch(torch.tensor(x))
+    penalty.start_epoch(torch.tensor(x))
     penalty(users, table, items).backward()
     assert items.grad is None
     assert bool(table.grad[secret.known].any())
@@ -89,9 +89,9 @@ def test_what_only_the_lists_tell_is_found_and_users_alone_are_pulled() -> None:
 
 
 def test_a_model_on_the_demo_world_learns_with_it() -> None:
-    data = demo_world(0).dataset
-    penalty = RAP(device="cpu")([data.attributes["gender"]], epochs=2, rng=generator(0, "defense"))
+    data = make_demo_world(0).dataset
+    penalty = RAP(device="cpu")([data.attributes["gender"]], epochs=2, rng=make_generator(0, "defense"))
     model = BPRMF(embedding_size=16, epochs=2, device="cpu")
-    model.fit(leave_one_out(data), penalty=penalty, rng=generator(0, "t"))
+    model.fit(leave_one_out(data), penalty=penalty, rng=make_generator(0, "t"))
     assert np.isfinite(model.user_vectors_).all()
     assert not penalty.stale.any()

@@ -15,11 +15,11 @@ import torch
 
 from recveil.core import device as devices
 from recveil.core.errors import DataError, TrainingError, UsageError, unknown_name
-from recveil.core.progress import track
+from recveil.core.progress import track_progress
 from recveil.core.protocols import TrainingDefense
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.traits import DefenseTraits, Range
-from recveil.core.types import UNKNOWN, Attribute, FloatArray, IntArray
+from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table
 from recveil.defenses.training.adversarial import Adversarial
 from recveil.defenses.training.raid import RaidPaper
@@ -94,7 +94,7 @@ class Penalized:
         unit = float(np.sqrt(np.asarray(x, dtype=np.float64).var(0).sum()))
         if self.strength == 0 or not targets or unit == 0:
             return np.array(x, dtype=np.float32)
-        start = torch.tensor(x, dtype=torch.float64, device=devices.resolve(self.device))
+        start = torch.tensor(x, dtype=torch.float64, device=devices.resolve_device(self.device))
         moved = self._descend((start / unit).float(), targets, rng, self._retention(start, unit, utility))
         return ((1 - self.strength) * start + self.strength * unit * moved).to(torch.float32).cpu().numpy()
 
@@ -109,17 +109,17 @@ class Penalized:
         self, table: torch.Tensor, targets: list[Attribute], rng: np.random.Generator, retention: Loss
     ) -> torch.Tensor:
         penalty = self.defense(targets, epochs=self.epochs, rng=rng)
-        if getattr(penalty, "wants_items", False):
+        if penalty.needs_items:
             raise UsageError(f"{type(self.defense).__name__} reads item vectors, and a table alone has none.")
         n, d = table.shape
         free = torch.as_tensor(np.any([t.known for t in targets], axis=0), device=table.device)[:, None]
         # Adam takes full steps however small a gradient is: where nobody varies, rounding errors would set their way.
         free = free & (table.std(0, correction=0) > 1e-6)
-        draws, users = torch_generator(rng, table.device), table.clone().requires_grad_()
+        draws, users = make_torch_generator(rng, table.device), table.clone().requires_grad_()
         adam = torch.optim.Adam([users], lr=self.learning_rate / d**0.5)
-        for epoch in track(range(self.epochs), f"cloaking ({type(self.defense).__name__})", self.epochs):
+        for epoch in track_progress(range(self.epochs), f"cloaking ({type(self.defense).__name__})", self.epochs):
             adam.param_groups[0]["lr"] = self.learning_rate / d**0.5 * (1 - epoch / self.epochs)
-            penalty.epoch(users.detach().clone())
+            penalty.start_epoch(users.detach().clone())
             for _ in range(self.steps):
                 rows = torch.randperm(n, generator=draws, device=table.device)[: self.batch_size]
                 loss = penalty(rows, users[rows]) + self.weight * retention(users)
@@ -136,7 +136,7 @@ class Penalized:
 
 def _attributes(codes: IntArray) -> list[Attribute]:
     """The columns of codes as attributes whose names nobody knows."""
-    if (codes < UNKNOWN).any():
+    if (codes < UNDISCLOSED).any():
         raise DataError("Codes must be 0 or more, or -1 for unknown.")
     return [
         Attribute(

@@ -26,13 +26,13 @@ from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
 from recveil.defenses.training.discriminators import Groups, Standard, secrets_of
 from recveil.defenses.training.option_checks import (
-    Nothing,
     at_least,
     check_rows,
     check_strength,
     check_targets,
     not_begun,
 )
+from recveil.defenses.training.penalties import NoPenalty, PlainPenalty
 
 __all__ = ["Adversarial"]
 
@@ -84,11 +84,11 @@ class Adversarial:
         """The penalty for these attributes, the same whatever the number of passes."""
         n_users = check_targets(targets, numbers=True)
         if self.strength == 0 or not secrets_of(targets):
-            return Nothing()
+            return NoPenalty()
         return _Reversal(self, targets, n_users, rng)
 
 
-class _Reversal:
+class _Reversal(PlainPenalty):
     """The users' side of the game: whatever a discriminator reads in a vector, the vector is pulled to hide."""
 
     def __init__(
@@ -98,7 +98,7 @@ class _Reversal:
         self.groups = Groups(targets, options.device, rng)
         self.standard: Standard | None = None
 
-    def epoch(self, user_vectors: torch.Tensor) -> None:
+    def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """Measure the table anew, and let the discriminators catch up with it."""
         check_rows(user_vectors, self.n_users)
         o = self.options
@@ -121,7 +121,3 @@ class _Reversal:
         self.groups.learn(users, x)
         loss = self.groups.missed(users, x)
         return (-self.options.strength * self.options.weight * loss).to(user_vectors)
-
-    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
-        """The table as it was trained."""
-        return user_vectors

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from sklearn.cluster import kmeans_plusplus
 
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of
 from recveil.defenses.embeddings.gaussian import carry
@@ -113,7 +113,7 @@ class ClassMaps:
         (cells,) = cells_of(self.codes.cpu().numpy(), minimum=0)
         if not self.sliced:
             return carry(x, [cells])
-        return carry_rounds(x, cells, ROUNDS, torch_generator(self.rng, x.device), kept=False)[0]
+        return carry_rounds(x, cells, ROUNDS, make_torch_generator(self.rng, x.device), kept=False)[0]
 
     def _lead(self, x: torch.Tensor) -> torch.Tensor:
         """How far the mean of each class is from the mean of all."""

@@ -21,18 +21,18 @@ import numpy as np
 import torch
 
 from recveil.core.protocols import Penalty
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.traits import DefenseTraits, Range
-from recveil.core.types import UNKNOWN, Attribute
+from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.embeddings.au_pot import Objective, mmd, pair_distance
 from recveil.defenses.training.option_checks import (
-    Nothing,
     at_least,
     check_rows,
     check_strength,
     check_targets,
     not_begun,
 )
+from recveil.defenses.training.penalties import NoPenalty, PlainPenalty
 
 __all__ = ["D2DInT", "U2UInT"]
 
@@ -111,10 +111,10 @@ def _penalty(
 ) -> Penalty:
     n_users = check_targets(targets, numbers=False)
     codes = np.array([t.codes for t in targets if np.count_nonzero(t.counts) > 1]).reshape(-1, n_users)
-    return _Unlearning(options, objective, codes, rng) if options.strength > 0 and len(codes) else Nothing()
+    return _Unlearning(options, objective, codes, rng) if options.strength > 0 and len(codes) else NoPenalty()
 
 
-class _Unlearning:
+class _Unlearning(PlainPenalty):
     """A loss of classes in a batch, whose gradient is known in closed form."""
 
     def __init__(
@@ -125,12 +125,12 @@ class _Unlearning:
         (self.rng,) = rng.spawn(1)
         self.generator: torch.Generator | None = None
 
-    def epoch(self, user_vectors: torch.Tensor) -> None:
+    def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """See that the table is of the right users, and where it is."""
         check_rows(user_vectors, self.codes.shape[1])
         if self.generator is None:
             where = user_vectors.device if self.options.device is None else torch.device(self.options.device)
-            self.generator, self.codes = torch_generator(self.rng, where), self.codes.to(where)
+            self.generator, self.codes = make_torch_generator(self.rng, where), self.codes.to(where)
 
     def __call__(
         self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
@@ -145,15 +145,11 @@ class _Unlearning:
         # In sum: one more attribute takes nothing from the others.
         return (self.options.strength * self.options.weight * torch.stack(losses).sum()).to(user_vectors)
 
-    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
-        """The table as it was trained."""
-        return user_vectors
-
 
 def _loss(objective: Objective, vectors: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
     """The objective of the classes that are there, as autograd needs it."""
     nothing = vectors.new_zeros(())
-    known = codes != UNKNOWN
+    known = codes != UNDISCLOSED
     present = torch.unique(codes[known])
     if len(present) < 2 or not (variance := vectors[known].var(0, correction=0).sum()) > 0:
         return nothing

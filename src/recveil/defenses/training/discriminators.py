@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil.core.random import torch_generator
+from recveil.core.random import make_torch_generator
 from recveil.core.types import Attribute, FloatArray, IntArray
 
 __all__ = ["Discriminators", "Groups", "Secret", "Standard", "secrets_of"]
@@ -55,7 +55,7 @@ class Secret:
 
 def secrets_of(targets: Sequence[Attribute], where: torch.device | None = None) -> list[Secret]:
     """The attributes that can be told apart at all: two classes or more, or a number that varies."""
-    made = [_number(t) if t.continuous else _classes(t.codes) for t in targets]
+    made = [_number(t) if t.is_numeric else _classes(t.codes) for t in targets]
     return [
         Secret(torch.as_tensor(truth, device=where), torch.as_tensor(weight, device=where, dtype=torch.float32), width)
         for truth, weight, width in filter(None, made)
@@ -145,7 +145,7 @@ class Groups:
         """Where the networks are; the first call makes them, for inputs of d numbers."""
         if not self.groups:
             where = vectors.device if self.device is None else torch.device(self.device)
-            self.generator = torch_generator(self.rng, where)
+            self.generator = make_torch_generator(self.rng, where)
             secrets = secrets_of(self.targets, where)
             self.groups = [Discriminators(s, d, hidden, rates, rate, self.generator) for s in secrets]
         return self.generator.device

@@ -1,4 +1,4 @@
-"""What every defense in training refuses, and the penalty of those that have nothing to do."""
+"""Checks of options, targets and tables that all defenses in training share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from recveil.core.device import resolve
+from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Attribute
 
-__all__ = ["Nothing", "at_least", "check_rows", "check_strength", "check_targets", "not_begun"]
+__all__ = ["at_least", "check_rows", "check_strength", "check_targets", "not_begun"]
 
 
 def check_strength(strength: float, device: str | None) -> None:
@@ -19,7 +19,7 @@ def check_strength(strength: float, device: str | None) -> None:
     if not 0 <= strength <= 1:
         raise UsageError(f"strength must lie between 0 (nothing) and 1 (all of it); got {strength:g}.")
     if device is not None:
-        resolve(device)
+        resolve_device(device)
 
 
 def at_least(least: float, **values: float) -> None:
@@ -38,7 +38,7 @@ def check_targets(targets: Sequence[Attribute], *, numbers: bool) -> int:
         told = ", ".join(f"{name}: {n:,}" for name, n in lengths.items())
         raise DataError(f"The attributes are of different numbers of users ({told}). Give one row for each user.")
     for target in targets:
-        if target.continuous and not numbers:
+        if target.is_numeric and not numbers:
             raise DataError(
                 f"Attribute '{target.name}' is a number, and this defense knows classes only. Cut it into classes, as "
                 f"in --bins {target.name}=35,45, or use adversarial."
@@ -55,21 +55,4 @@ def check_rows(table: torch.Tensor, n_users: int) -> None:
 
 def not_begun() -> UsageError:
     """The error for a loss that was asked for too early."""
-    return UsageError("The penalty has not seen the table yet. Call epoch(user_vectors) before each pass.")
-
-
-class Nothing:
-    """The penalty of strength 0, or of attributes that do not vary: no loss, no change."""
-
-    def epoch(self, user_vectors: torch.Tensor) -> None:
-        """Look at nothing."""
-
-    def __call__(
-        self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Exactly zero."""
-        return user_vectors.new_zeros(())
-
-    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
-        """The same table."""
-        return user_vectors
+    return UsageError("The penalty has not seen the table yet. Call start_epoch(user_vectors) before each epoch.")

@@ -139,7 +139,7 @@ class Raid:
         if epochs < 1:
             raise UsageError(f"epochs is {epochs}. It must be at least 1.")
         for target in targets:
-            if target.continuous:
+            if target.is_numeric:
                 raise DataError(
                     f"Attribute '{target.name}' is a number, and RAID aligns classes. Cut it into classes, as in "
                     f"--bins {target.name}=35,45."
@@ -170,9 +170,11 @@ class RaidPaper(Raid):
 class _Training:
     """RAID in one training: counts the passes, and knows where each user should go."""
 
+    needs_items = False
+
     def __init__(self, options: Raid, targets: Sequence[Attribute], epochs: int, rng: np.random.Generator) -> None:
         self.options, self.epochs = options, epochs
-        self.every = SELDOM if options.pull == ALONG else 1  # the paper's: in every step
+        self.step_interval = SELDOM if options.pull == ALONG else 1  # the paper's: in every step
         share = 0.25 if options.phase_one is None else options.phase_one
         self.first = round(share * epochs)
         self.last_draws, draws = rng, rng.spawn(len(targets))  # whose own draws no spawning touches
@@ -186,12 +188,12 @@ class _Training:
         self.passes = 0
 
     @property
-    def settled(self) -> bool:
+    def covers_any_epoch(self) -> bool:
         """Whether any pass from now on may be kept: the map at the end hides the classes, whatever training left."""
         return self._whole_map and self.passes > self.first
 
     @property
-    def late(self) -> bool:
+    def waits_for_training(self) -> bool:
         """Whether Phase I may be all of training: the map at the end hides the classes, whatever training left."""
         return self._whole_map and self.options.phase_one is None
 
@@ -199,11 +201,11 @@ class _Training:
     def _whole_map(self) -> bool:
         return self.options.final_map and self.options.strength == 1
 
-    def begin(self, passes: int) -> None:
+    def begin(self, epochs: int) -> None:
         """The recommender has learned: Phase II is now, and has so many passes."""
-        self.first, self.epochs = self.passes, self.passes + passes
+        self.first, self.epochs = self.passes, self.passes + epochs
 
-    def epoch(self, user_vectors: torch.Tensor) -> None:
+    def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """Before each pass: in Phase II, where the users should go from where they are."""
         self._check(user_vectors)
         since, self.passes = self.passes - self.first, self.passes + 1

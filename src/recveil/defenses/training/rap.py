@@ -26,13 +26,13 @@ from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
 from recveil.defenses.training.discriminators import Groups, Standard, secrets_of
 from recveil.defenses.training.option_checks import (
-    Nothing,
     at_least,
     check_rows,
     check_strength,
     check_targets,
     not_begun,
 )
+from recveil.defenses.training.penalties import NoPenalty, PlainPenalty
 
 __all__ = ["RAP"]
 
@@ -83,21 +83,21 @@ class RAP:
         """The penalty for these attributes, the same whatever the number of passes."""
         n_users = check_targets(targets, numbers=True)
         if self.strength == 0 or not secrets_of(targets):
-            return Nothing()
+            return NoPenalty()
         return _MinMax(self, targets, n_users, rng)
 
 
-class _MinMax:
+class _MinMax(PlainPenalty):
     """The users' side of the game, and the lists that the attacker reads."""
 
-    wants_items = True
+    needs_items = True
 
     def __init__(self, options: RAP, targets: Sequence[Attribute], n_users: int, rng: np.random.Generator) -> None:
         self.options, self.n_users = options, n_users
         self.groups = Groups(targets, options.device, rng)
         self.standard: Standard | None = None
 
-    def epoch(self, user_vectors: torch.Tensor) -> None:
+    def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """Measure the table anew; the lists of the last pass are out of date."""
         check_rows(user_vectors, self.n_users)
         o, d = self.options, user_vectors.shape[1]
@@ -122,10 +122,6 @@ class _MinMax:
             self.groups.learn(users, x)
         loss = self.groups.missed(users, x)
         return (-self.options.strength * self.options.weight * loss).to(user_vectors)
-
-    def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
-        """The table as it was trained."""
-        return user_vectors
 
     def _served(self, users: torch.Tensor, vectors: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
         """What each of these users is recommended: the standardized mean of the items of the list."""
