@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from recveil.core.errors import UsageError
-from recveil.core.files import check_parent, make_folder, writing
+from recveil.core.files import check_output_file, make_folder, write_atomically
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:
-    with writing(tmp_path / "a.txt") as temporary:
+    with write_atomically(tmp_path / "a.txt") as temporary:
         temporary.write_text("hello")
         assert not (tmp_path / "a.txt").exists()
     assert (tmp_path / "a.txt").read_text() == "hello"
@@ -19,7 +19,7 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None
     (tmp_path / "a.txt").write_text("old")
 
     def fail() -> None:
-        with writing(tmp_path / "a.txt") as temporary:
+        with write_atomically(tmp_path / "a.txt") as temporary:
             temporary.write_text("half")
             raise RuntimeError
 
@@ -31,9 +31,9 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None
 
 def test_a_missing_folder_is_said_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
-        check_parent(tmp_path / "no" / "a.txt")
+        check_output_file(tmp_path / "no" / "a.txt")
     with pytest.raises(UsageError, match="it is a folder"):
-        check_parent(tmp_path)
+        check_output_file(tmp_path)
 
 
 def test_a_folder_is_made_one_level_deep(tmp_path: Path) -> None:
@@ -47,7 +47,14 @@ def test_a_folder_is_made_one_level_deep(tmp_path: Path) -> None:
 
 
 def test_the_permissions_are_those_of_an_ordinary_file(tmp_path: Path) -> None:
-    with writing(tmp_path / "a") as temporary:
+    with write_atomically(tmp_path / "a") as temporary:
         temporary.write_text("x")
     (tmp_path / "b").write_text("x")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_a_private_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with write_atomically(tmp_path / "a", private=True) as temporary:
+        assert temporary.stat().st_mode & 0o777 == 0o600
+        temporary.write_text("x")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600

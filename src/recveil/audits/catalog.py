@@ -12,7 +12,7 @@ from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA
 from recveil.attacks.membership.reference_attacks import REFERENCED
 from recveil.attacks.membership.shadowfree import ShadowFree
-from recveil.core.errors import UsageError, unknown_name
+from recveil.core.errors import RecveilError, UsageError, unknown_name
 from recveil.core.protocols import (
     DataDefense,
     EmbeddingDefense,
@@ -154,6 +154,8 @@ def make(kind: str, name: str, table: Mapping[str, Callable[..., T]], **options:
             raise unknown_name(f"option of {kind} '{name}'", option, known)
     try:
         return constructor(**options)
+    except RecveilError:
+        raise
     except (TypeError, ValueError) as error:
         raise UsageError(f"{kind} '{name}' cannot be made with {options}: {error}") from error
 
@@ -171,7 +173,8 @@ def panel(name: str = "fast", device: str | None = None) -> dict[str, Attack]:
 def described(kind: str = "") -> dict[str, dict[str, str]]:
     """What there is, with the first line of each entry's documentation."""
     attacks = {
-        name: _first_line(getattr(attack(None), "builder", None) or type(attack(None))) for name, attack in ATTACKS.items()
+        name: _first_line(getattr(attack(None), "builder", None) or type(attack(None)))
+        for name, attack in ATTACKS.items()
     }
     tables = {
         "models": {name: _first_line(entry) for name, entry in MODELS.items()},

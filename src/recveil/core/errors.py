@@ -18,13 +18,13 @@ class RecveilError(Exception):
     exit_code = 70
 
 
-class UsageError(RecveilError):
+class UsageError(RecveilError, ValueError):
     """An argument is wrong: an option, a name, a path to write to."""
 
     exit_code = 2
 
 
-class DataError(RecveilError):
+class DataError(RecveilError, ValueError):
     """A file or table cannot be used as it is."""
 
     exit_code = 3

@@ -48,8 +48,11 @@ def _check_ancestors(path: Path) -> None:
 
 
 @contextmanager
-def write_atomically(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; it replaces `path` only if the block ends well."""
+def write_atomically(path: str | Path, *, private: bool = False) -> Iterator[Path]:
+    """Yield a temporary path to write to; it replaces `path` only if the block ends well.
+
+    A private file can be read and written by its owner alone, from its first byte on.
+    """
     path = check_output_file(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
@@ -57,7 +60,7 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        os.chmod(temporary, 0o666 & ~_read_umask())
+        os.chmod(temporary, 0o600 if private else 0o666 & ~_read_umask())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from recveil.core.errors import UsageError, unknown_name
+from recveil.core.errors import RecveilError, UsageError, unknown_name
 from recveil.core.traits import (
     AttackTraits,
     Choice,
@@ -115,6 +115,8 @@ class Registry(Generic[T]):
         check_options(f"{self.kind} '{name}'", options, known)
         try:
             return builder(**options)
+        except RecveilError:
+            raise
         except (TypeError, ValueError) as error:
             raise UsageError(f"{self.kind} '{name}' cannot be made with {options}: {error}") from error
 
