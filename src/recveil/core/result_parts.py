@@ -233,6 +233,7 @@ class ClassTarget(Part):
     activity: list[ActivityGroup] | None = None
     curve: list[CurvePoint] | None = None
     best_possible: float | None = None
+    n_undisclosed: int | None = None
 
 
 class NumericTarget(Part):
@@ -251,6 +252,7 @@ class NumericTarget(Part):
     headline: NumericHeadline
     attacks: dict[str, NumericAttackResult]
     notes: list[str] = []
+    n_undisclosed: int | None = None
 
 
 Target = Annotated[ClassTarget | NumericTarget, Field(discriminator="kind")]
