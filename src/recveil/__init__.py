@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from recveil.audits.verdicts import TargetAudit
     from recveil.core.errors import RecveilError
     from recveil.core.types import Attribute, Dataset, Estimate, Record, Release, Scores, Split
-    from recveil.data.sources.catalog import load
+    from recveil.data.sources.catalog import load_dataset
     from recveil.data.splits import leave_one_out
     from recveil.data.synthetic import make_world
     from recveil.defenses.embeddings.gaussian import Gaussian
@@ -38,7 +38,7 @@ _HOMES = {
     "Split": "core.types",
     "TargetAudit": "audits.verdicts",
     "leave_one_out": "data.splits",
-    "load": "data.sources.catalog",
+    "load_dataset": "data.sources.catalog",
     "make_world": "data.synthetic",
     "write_report": "report.html",
 }
@@ -56,7 +56,7 @@ __all__ = [
     "Split",
     "TargetAudit",
     "leave_one_out",
-    "load",
+    "load_dataset",
     "make_world",
     "write_report",
 ]

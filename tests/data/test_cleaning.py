@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 from recveil.core.errors import DataError
 from recveil.core.types import Attribute, Dataset
 from recveil.data.cleaning import (
-    AGE3,
-    AGE7,
+    AGE3_EDGES,
+    AGE7_EDGES,
     Cleaning,
-    binarize,
-    clean,
-    compact,
-    deduplicate,
+    add_age_bands,
+    clean_dataset,
+    drop_duplicates,
+    filter_ratings,
     k_core,
-    plausible_ages,
-    with_age_bands,
+    mask_implausible_ages,
+    renumber_ids,
 )
-from recveil.data.io.tables import Raw
+from recveil.data.io.tables import RawTables
 
 PAIRS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=60)
 
@@ -36,7 +36,7 @@ def raw_pairs(dataset):
 @settings(deadline=None)
 @given(PAIRS)
 def test_duplicates_go_and_the_first_stays(pairs):
-    kept = deduplicate(world(pairs))
+    kept = drop_duplicates(world(pairs))
     assert list(zip(kept.user, kept.item, strict=True)) == list(dict.fromkeys(pairs))
 
 
@@ -48,7 +48,7 @@ def test_the_earliest_of_duplicates_stays_the_first_row_among_equals(rows):
     for number, (user, item, time) in enumerate(rows):
         best[user, item] = min(best.get((user, item), (time, number)), (time, number))
     expected = sorted(number for _, number in best.values())
-    kept = deduplicate(dataset)
+    kept = drop_duplicates(dataset)
     assert kept.user.tolist() == [rows[n][0] for n in expected]
     assert kept.time.tolist() == [rows[n][2] for n in expected]
 
@@ -91,7 +91,7 @@ def test_one_round_of_removing_is_not_enough():
 def test_compacting_leaves_nobody_without_an_interaction(pairs):
     attribute = Attribute("g", np.arange(8) % 3 - 1, ("a", "b"))
     dataset = world(pairs, attributes={"g": attribute})
-    small = compact(dataset)
+    small = renumber_ids(dataset)
     assert raw_pairs(small) == raw_pairs(dataset)
     assert small.n_users == len({u for u, _ in pairs})
     assert small.n_items == len({i for _, i in pairs})
@@ -104,9 +104,9 @@ def test_compacting_leaves_nobody_without_an_interaction(pairs):
 
 def test_without_a_threshold_every_interaction_counts():
     table = pa.table({"user_id": [1, 1, 2], "item_id": [1, 2, 1], "rating": [1, None, 5]})
-    assert binarize(table, None, "d").num_rows == 3
-    assert binarize(table, 1, "d").num_rows == 2
-    assert binarize(table, 4, "d").column("user_id").to_pylist() == [2]
+    assert filter_ratings(table, None, "d").num_rows == 3
+    assert filter_ratings(table, 1, "d").num_rows == 2
+    assert filter_ratings(table, 4, "d").column("user_id").to_pylist() == [2]
 
 
 @pytest.mark.parametrize(
@@ -119,19 +119,19 @@ def test_without_a_threshold_every_interaction_counts():
 )
 def test_thresholds_that_cannot_be_used(table, says):
     with pytest.raises(DataError, match=says):
-        binarize(table, 4, "d")
+        filter_ratings(table, 4, "d")
 
 
 def test_the_threshold_comes_before_the_duplicates():
     table = pa.table({"user_id": [1, 1], "item_id": [1, 1], "rating": [2, 5], "timestamp": [1, 2]})
-    assert clean(Raw(table), "d", Cleaning(min_rating=4)).time.tolist() == [2]
-    assert clean(Raw(table), "d").time.tolist() == [1]
+    assert clean_dataset(RawTables(table), "d", Cleaning(min_rating=4)).time.tolist() == [2]
+    assert clean_dataset(RawTables(table), "d").time.tolist() == [1]
 
 
 def test_movielens_band_codes_map_directly():
     codes = [1, 18, 25, 35, 45, 50, 56]
     users = pa.table({"user_id": range(7), "age": codes})
-    dataset = clean(Raw(pa.table({"user_id": range(7), "item_id": [0] * 7}), users), "d")
+    dataset = clean_dataset(RawTables(pa.table({"user_id": range(7), "item_id": [0] * 7}), users), "d")
     assert dataset.attributes["age7"].codes.tolist() == list(range(7))
     assert dataset.attributes["age7"].labels == ("<18", "18-24", "25-34", "35-44", "45-49", "50-55", "56+")
     assert dataset.attributes["age3"].codes.tolist() == [0, 0, 0, 1, 2, 2, 2]
@@ -142,11 +142,13 @@ def test_movielens_band_codes_map_directly():
 @given(st.lists(st.one_of(st.none(), st.integers(5, 99)), min_size=1, max_size=20))
 def test_years_are_cut_like_the_bands(years):
     users = pa.table({"user_id": range(len(years)), "age": pa.array(years, pa.int64())})
-    dataset = clean(Raw(pa.table({"user_id": range(len(years)), "item_id": [0] * len(years)}), users), "d")
+    dataset = clean_dataset(
+        RawTables(pa.table({"user_id": range(len(years)), "item_id": [0] * len(years)}), users), "d"
+    )
     if all(year is None or year < 18 for year in years):
         assert "age3" not in dataset.attributes
         return
-    for name, edges in (("age3", AGE3), ("age7", AGE7)):
+    for name, edges in (("age3", AGE3_EDGES), ("age7", AGE7_EDGES)):
         band = dataset.attributes[name]
         low = [None if code < 0 else band.labels[code] for code in band.codes]
         for year, label in zip(years, low, strict=True):
@@ -159,12 +161,12 @@ def test_years_are_cut_like_the_bands(years):
 @pytest.mark.parametrize("ages", [["20-30", "30-40"], [0, 1], [None, None]])
 def test_ages_that_are_not_years_make_no_bands(ages):
     users = pa.table({"user_id": [1, 2], "age": ages})
-    dataset = clean(Raw(pa.table({"user_id": [1, 2], "item_id": [1, 1]}), users), "d")
+    dataset = clean_dataset(RawTables(pa.table({"user_id": [1, 2], "item_id": [1, 1]}), users), "d")
     assert set(dataset.attributes) == {"age"}
-    assert with_age_bands(dataset) is dataset
+    assert add_age_bands(dataset) is dataset
 
 
 def test_implausible_ages_are_unknown():
     users = pa.table({"user_id": range(6), "age": [-1, 4, 5, 100, 239, None]})
-    assert plausible_ages(users).column("age").to_pylist() == [None, None, 5, 100, None, None]
-    assert plausible_ages(pa.table({"user_id": [1]})).column_names == ["user_id"]
+    assert mask_implausible_ages(users).column("age").to_pylist() == [None, None, 5, 100, None, None]
+    assert mask_implausible_ages(pa.table({"user_id": [1]})).column_names == ["user_id"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Dataset, Split
-from recveil.data.splits import leave_one_out, ratio
+from recveil.data.splits import leave_one_out, split_by_ratio
 
 
 def dataset(user: list[int], item: list[int], time: list[int] | None, n_users: int | None = None) -> Dataset:
@@ -106,9 +106,9 @@ def test_ratio_takes_its_shares_of_each_user(data: Dataset, shares: tuple[float,
     rng = np.random.default_rng(0) if by_chance else None
     if (np.floor(lengths * test) == 0).all():
         with pytest.raises(DataError, match="test share"):
-            ratio(data, test=test, valid=valid, rng=rng)
+            split_by_ratio(data, test=test, valid=valid, rng=rng)
         return
-    split = ratio(data, test=test, valid=valid, rng=rng)
+    split = split_by_ratio(data, test=test, valid=valid, rng=rng)
     check_partition(data, split)
     np.testing.assert_array_equal(np.bincount(split.test.user, minlength=data.n_users), np.floor(lengths * test))
     np.testing.assert_array_equal(np.bincount(split.valid.user, minlength=data.n_users), np.floor(lengths * valid))
@@ -117,16 +117,16 @@ def test_ratio_takes_its_shares_of_each_user(data: Dataset, shares: tuple[float,
 
 def test_ratio_without_a_generator_tests_on_the_latest() -> None:
     data = dataset([0] * 10, list(range(10)), list(range(10, 0, -1)))
-    split = ratio(data, test=0.2, valid=0.1)
+    split = split_by_ratio(data, test=0.2, valid=0.1)
     assert sorted(split.test.item.tolist()) == [0, 1]
     assert split.valid.item.tolist() == [2]
 
 
 def test_ratio_is_not_short_by_one_for_floating_point() -> None:
-    assert len(ratio(dataset([0] * 100, list(range(100)), None), test=0.29, valid=0.0).test) == 29
+    assert len(split_by_ratio(dataset([0] * 100, list(range(100)), None), test=0.29, valid=0.0).test) == 29
 
 
 @pytest.mark.parametrize(("test", "valid"), [(0.0, 0.1), (0.9, 0.1), (0.5, 0.7), (-0.1, 0.1), (0.2, -0.1)])
 def test_ratio_refuses_shares_that_leave_nothing(test: float, valid: float) -> None:
     with pytest.raises(UsageError, match="less than 1"):
-        ratio(dataset([0], [0], None), test=test, valid=valid)
+        split_by_ratio(dataset([0], [0], None), test=test, valid=valid)

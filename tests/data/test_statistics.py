@@ -3,7 +3,7 @@ import json
 import numpy as np
 
 from recveil.core.types import Attribute, Dataset
-from recveil.data.statistics import describe
+from recveil.data.statistics import describe_dataset
 
 
 def test_a_small_world_in_plain_values():
@@ -14,7 +14,7 @@ def test_a_small_world_in_plain_values():
     dataset = Dataset(
         "d", np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([5, 9, 7]), np.arange(2), np.arange(3), attributes
     )
-    said = describe(dataset)
+    said = describe_dataset(dataset)
     assert json.loads(json.dumps(said)) == said
     assert (said["users"], said["items"], said["interactions"], said["density"]) == (2, 3, 3, 0.5)
     assert said["time"] == {"first": 5, "last": 9}
@@ -27,4 +27,4 @@ def test_a_small_world_in_plain_values():
 
 def test_without_time():
     dataset = Dataset("d", np.array([0]), np.array([0]), None, np.arange(1), np.arange(1))
-    assert describe(dataset)["time"] is None
+    assert describe_dataset(dataset)["time"] is None

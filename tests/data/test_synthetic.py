@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from recveil.core.errors import UsageError
-from recveil.data.synthetic import SHARES, World, bayes_accuracy, class_means, demo_world, make_world
+from recveil.data.synthetic import (
+    CLASS_SHARES,
+    World,
+    compute_bayes_accuracy,
+    make_demo_world,
+    make_world,
+    place_class_means,
+)
 
 
 def small(seed: int = 0, **changes: object) -> World:
@@ -26,18 +33,18 @@ def same(one: World, other: World) -> bool:
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
 def test_without_a_leak_the_best_attack_is_at_chance_exactly(n_classes: int) -> None:
-    assert bayes_accuracy(n_classes, 0.0) == 1 / n_classes
-    assert bayes_accuracy(n_classes, 1e-7) == pytest.approx(1 / n_classes, abs=1e-6)
+    assert compute_bayes_accuracy(n_classes, 0.0) == 1 / n_classes
+    assert compute_bayes_accuracy(n_classes, 1e-7) == pytest.approx(1 / n_classes, abs=1e-6)
 
 
 @given(st.floats(0, 6))
 def test_two_classes_have_the_textbook_accuracy(distance: float) -> None:
-    assert bayes_accuracy(2, distance) == pytest.approx(stats.norm.cdf(distance / 2), abs=1e-8)
+    assert compute_bayes_accuracy(2, distance) == pytest.approx(stats.norm.cdf(distance / 2), abs=1e-8)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_class_means_are_at_equal_distances_around_zero(n_classes: int) -> None:
-    means = class_means(n_classes, 1.7)
+    means = place_class_means(n_classes, 1.7)
     assert means.shape == (n_classes, n_classes - 1)
     np.testing.assert_allclose(means.mean(axis=0), 0, atol=1e-12)
     apart = np.linalg.norm(means[:, None] - means[None], axis=-1)
@@ -47,11 +54,11 @@ def test_class_means_are_at_equal_distances_around_zero(n_classes: int) -> None:
 @pytest.mark.parametrize("n_classes", [3, 4])
 def test_the_formula_agrees_with_simulation(n_classes: int) -> None:
     rng = np.random.default_rng(0)
-    means = class_means(n_classes, 1.5)
+    means = place_class_means(n_classes, 1.5)
     codes = np.arange(200_000) % n_classes
     x = rng.standard_normal((200_000, n_classes - 1)) + means[codes]
     right = (x @ means.T).argmax(axis=1) == codes
-    assert abs(right.mean() - bayes_accuracy(n_classes, 1.5)) < 4 * np.sqrt(0.25 / 200_000)
+    assert abs(right.mean() - compute_bayes_accuracy(n_classes, 1.5)) < 4 * np.sqrt(0.25 / 200_000)
 
 
 def test_the_best_guess_from_the_taste_reaches_the_ceiling() -> None:
@@ -65,7 +72,7 @@ def test_the_best_guess_from_the_taste_reaches_the_ceiling() -> None:
     first = 0
     for name, attribute in world.dataset.attributes.items():
         k = len(attribute.labels)
-        means = class_means(k, {"gender": 2.0, "age": 1.5}[name])
+        means = place_class_means(k, {"gender": 2.0, "age": 1.5}[name])
         guess = (world.taste[:, first : first + k - 1] @ means.T).argmax(axis=1)
         recall = [(guess[attribute.codes == c] == c).mean() for c in range(k)]
         error = np.sqrt(sum(0.25 / n for n in attribute.counts)) / k
@@ -76,14 +83,14 @@ def test_the_best_guess_from_the_taste_reaches_the_ceiling() -> None:
 def test_an_attribute_without_leak_moves_nothing() -> None:
     """Whatever the labels, the same tastes and the same interactions: they cannot tell anything of them."""
     usual = small()
-    turned = small(shares={**SHARES, "handedness": {"left": 0.9, "right": 0.1}})
+    turned = small(shares={**CLASS_SHARES, "handedness": {"left": 0.9, "right": 0.1}})
     assert (usual.dataset.attributes["handedness"].codes != turned.dataset.attributes["handedness"].codes).any()
     assert same(usual, turned)
     assert usual.bayes["handedness"] == 0.5
 
 
 def test_an_attribute_with_a_leak_moves_what_people_do() -> None:
-    turned = small(shares={**SHARES, "gender": {"F": 0.9, "M": 0.1}})
+    turned = small(shares={**CLASS_SHARES, "gender": {"F": 0.9, "M": 0.1}})
     assert not same(small(), turned)
 
 
@@ -126,13 +133,13 @@ def test_popularity_and_activity_have_long_tails() -> None:
 def test_shares_are_kept() -> None:
     gender = small(n_users=20_000, n_items=20, n_interactions=20_000).dataset.attributes["gender"]
     assert gender.labels == ("F", "M")
-    assert gender.counts[0] / 20_000 == pytest.approx(SHARES["gender"]["F"], abs=4 * np.sqrt(0.25 / 20_000))
+    assert gender.counts[0] / 20_000 == pytest.approx(CLASS_SHARES["gender"]["F"], abs=4 * np.sqrt(0.25 / 20_000))
 
 
 def test_same_seed_same_bytes() -> None:
     assert same(small(3), small(3))
     assert not same(small(3), small(4))
-    assert same(demo_world(0), demo_world(0))
+    assert same(make_demo_world(0), make_demo_world(0))
 
 
 @pytest.mark.parametrize("total", [600, 600 * 100])
@@ -145,7 +152,7 @@ def test_one_item_each_from_a_catalog_of_one() -> None:
 
 
 def test_the_demo_world_is_what_it_says() -> None:
-    world = demo_world(0)
+    world = make_demo_world(0)
     assert (world.dataset.n_users, world.dataset.n_items, len(world.dataset)) == (3_000, 800, 150_000)
     assert world.bayes["gender"] > 0.75
     assert 0.5 < world.bayes["age"] < 0.75

@@ -7,11 +7,11 @@ import torch
 from recveil.core.errors import DataError, UsageError
 from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.ranking import collect_seen_items
 from recveil.models import als
 from recveil.models.als import ALS
 from recveil.testing.contracts_models import check_recommender
-from recveil.testing.worlds import checkerboard
+from recveil.testing.worlds import make_checkerboard
 
 
 def uneven(seed: int = 0) -> Split:
@@ -26,7 +26,7 @@ def uneven(seed: int = 0) -> Split:
 
 
 def histories(split: Split) -> list[np.ndarray]:
-    seen = seen_items(split.train)
+    seen = collect_seen_items(split.train)
     return np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
 
 
@@ -61,7 +61,7 @@ def test_user_vectors_are_the_textbook_solution() -> None:
 
 def test_each_round_lowers_the_objective() -> None:
     split = uneven()
-    touched = seen_items(split.train).toarray() > 0
+    touched = collect_seen_items(split.train).toarray() > 0
     values = [
         objective(ALS(embedding_size=4, epochs=n).fit(split, rng=make_generator(0, "t")), touched) for n in (1, 2, 4, 8)
     ]
@@ -78,7 +78,7 @@ def test_folding_a_training_history_in_gives_back_its_vector() -> None:
 
 
 def test_with_recency_folding_in_needs_the_order_of_time_and_is_exact_too() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     model = ALS(embedding_size=4, epochs=3, recency=2.0).fit(board, rng=make_generator(0, "t"))
     order = np.lexsort((board.train.time, board.train.user))
     in_time = list(board.train.item[order].reshape(96, 10))
@@ -89,13 +89,13 @@ def test_with_recency_folding_in_needs_the_order_of_time_and_is_exact_too() -> N
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     split = uneven()
     whole = ALS(embedding_size=4, epochs=3).fit(split, rng=make_generator(0, "t"))
-    monkeypatch.setattr(als, "_BLOCK", 200)
+    monkeypatch.setattr(als, "_BLOCK_NUMBERS", 200)
     pieces = ALS(embedding_size=4, epochs=3).fit(split, rng=make_generator(0, "t"))
     assert np.allclose(whole.user_vectors_, pieces.user_vectors_, atol=1e-5)
 
 
 def test_what_it_cannot_do_is_told() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     with pytest.raises(UsageError, match="no in-training defense"):
         ALS().fit(board, penalty=object(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="reg is 0"):

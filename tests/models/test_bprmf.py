@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from recveil.core.random import make_generator
-from recveil.metrics.ranking import evaluate, rank, seen_items
+from recveil.metrics.ranking import collect_seen_items, evaluate, rank
 from recveil.models import bprmf
-from recveil.models.bprmf import BPRMF, _Factors
-from recveil.models.sampling import positives
+from recveil.models.bprmf import BPRMF, _BPRFactors
+from recveil.models.sampling import make_positives
 from recveil.testing.contracts_models import check_recommender
-from recveil.testing.worlds import checkerboard
+from recveil.testing.worlds import make_checkerboard
 
 QUICK = {"embedding_size": 8, "epochs": 20, "learning_rate": 0.05}
 
@@ -26,16 +26,16 @@ def test_the_contract_on_cuda() -> None:
 
 
 def test_the_defaults_solve_the_checkerboard_too() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     model = BPRMF().fit(board, rng=make_generator(1, "t"))
-    assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
+    assert evaluate(model.score, board, ks=(2,))["hit_rate@2"].value > 0.9
 
 
-def network(**options: float) -> tuple[_Factors, tuple[torch.Tensor, ...]]:
+def network(**options: float) -> tuple[_BPRFactors, tuple[torch.Tensor, ...]]:
     seeded = torch.Generator().manual_seed(0)
     model = BPRMF(embedding_size=5, **options)  # type: ignore[arg-type]
-    net = _Factors(model, positives(checkerboard().train), seeded)
-    return net, tuple(part[0] for part in net.epoch(seeded))
+    net = _BPRFactors(model, make_positives(make_checkerboard().train), seeded)
+    return net, tuple(part[0] for part in net.draw_epoch(seeded))
 
 
 def test_the_loss_is_the_one_of_the_paper() -> None:
@@ -65,17 +65,17 @@ def test_the_gradient_is_the_one_autograd_finds() -> None:
 
 @pytest.mark.parametrize("piece", [1, 70, 2**17])
 def test_of_several_candidates_the_highest_scored_is_used(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bprmf, "_PIECE", piece)
+    monkeypatch.setattr(bprmf, "_PIECE_NUMBERS", piece)
     net, (users, _, others) = network(candidates=6)
-    chosen = net._hardest(users, others)
+    chosen = net._select_hardest(users, others)
     scores = (net.user[users] @ net.item.T).gather(1, others)
     assert torch.equal(chosen, others.gather(1, scores.argmax(1, keepdim=True))[:, 0])
 
 
 def test_the_released_tables_rank_as_the_model_does() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     model = BPRMF(**QUICK).fit(board, rng=make_generator(0, "t"))
-    seen = seen_items(board.train, board.valid)
+    seen = collect_seen_items(board.train, board.valid)
     own = rank(model.score, board.test, seen)
     consumer = rank(lambda users: model.user_vectors_[users] @ model.item_vectors_.T, board.test, seen)
     longer = rank(lambda users: model.score(users, 7.5 * model.user_vectors_[users]), board.test, seen)
@@ -84,13 +84,13 @@ def test_the_released_tables_rank_as_the_model_does() -> None:
 
 
 def test_folded_in_users_are_ranked_like_those_of_training() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     model = BPRMF(**QUICK).fit(board, rng=make_generator(0, "t"))
     items = model.item_vectors_.copy()
-    seen = seen_items(board.train)
+    seen = collect_seen_items(board.train)
     histories = np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
     vectors = model.fold_in(histories, rng=make_generator(0, "fold"))
     assert vectors.shape == model.user_vectors_.shape
     assert np.array_equal(items, model.item_vectors_)
-    assert evaluate(lambda users: vectors[users] @ items.T, board, ks=(2,))["hr@2"].value > 0.9
+    assert evaluate(lambda users: vectors[users] @ items.T, board, ks=(2,))["hit_rate@2"].value > 0.9
     assert np.array_equal(vectors, model.fold_in(histories, rng=make_generator(0, "fold")))

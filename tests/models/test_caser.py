@@ -13,9 +13,9 @@ from recveil.core.types import Dataset, IntArray
 from recveil.metrics.ranking import evaluate
 from recveil.models.caser import Caser, _Filters
 from recveil.models.persistence import load_model, save_model
-from recveil.models.sequences import histories_of
+from recveil.models.sequences import make_histories
 from recveil.testing.contracts_models import check_recommender
-from recveil.testing.worlds import checkerboard
+from recveil.testing.worlds import make_checkerboard
 
 QUICK = {
     "embedding_size": 8,
@@ -31,18 +31,20 @@ QUICK = {
 
 def read(*parts: Dataset) -> list[IntArray]:
     """Each user's history over these parts, oldest first."""
-    line = histories_of(*parts)
-    return [part.numpy() for part in line.item[:-1].split(line.size.tolist())]
+    line = make_histories(*parts)
+    return [part.numpy() for part in line.item[:-1].split(line.sizes.tolist())]
 
 
 def network(**options: float) -> _Filters:
     model = Caser(**{**QUICK, "dropout": 0.0, **options})  # type: ignore[arg-type]
-    return _Filters(model, histories_of(checkerboard(n_items=5, copies=2).train), torch.Generator().manual_seed(0))
+    return _Filters(
+        model, make_histories(make_checkerboard(n_items=5, copies=2).train), torch.Generator().manual_seed(0)
+    )
 
 
 @pytest.fixture(scope="module")
 def model() -> Caser:
-    return Caser(**QUICK, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
+    return Caser(**QUICK, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
 
 
 def test_the_contract() -> None:
@@ -67,20 +69,20 @@ def test_the_filters_are_those_of_the_paper() -> None:
     down = net.vertical.weight.detach().numpy() @ picture + net.vertical.bias.detach().numpy()[:, None]
     found = np.concatenate([wide, down.T.ravel()])
     expected = np.maximum(net.join.weight.detach().numpy() @ found + net.join.bias.detach().numpy(), 0)
-    assert net._seen(window, 0.0).detach().numpy()[0] == pytest.approx(expected, abs=1e-5)
+    assert net._apply_filters(window, 0.0).detach().numpy()[0] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("targets", [1, 3])
 def test_the_loss_is_the_cross_entropy_of_the_next_items(targets: int) -> None:
     net = network(targets=targets)
-    batches = net.epoch(torch.Generator().manual_seed(1))
+    batches = net.draw_epoch(torch.Generator().manual_seed(1))
     users, places = (part[0] for part in batches)
     total, count = 0.0, 0
     for u, at in zip(users.tolist(), places.tolist(), strict=True):
         history = net.line.item[net.line.start[u] : net.line.start[u + 1]].tolist()
         now = at - int(net.line.start[u])
         window = ([10, 10, 10] + history[:now])[-3:]
-        row = torch.cat([net._seen(torch.tensor([window]), 0.0)[0], net.user[u]])
+        row = torch.cat([net._apply_filters(torch.tensor([window]), 0.0)[0], net.user[u]])
         likely = torch.log_softmax(net.out @ row, 0)
         total -= sum(likely[item].item() for item in history[now : now + targets])
         count += len(history[now : now + targets])
@@ -89,7 +91,7 @@ def test_the_loss_is_the_cross_entropy_of_the_next_items(targets: int) -> None:
 
 def test_a_pass_goes_over_every_place_of_every_history() -> None:
     net = network()
-    users, places = (part.flatten() for part in net.epoch(torch.Generator().manual_seed(1)))
+    users, places = (part.flatten() for part in net.draw_epoch(torch.Generator().manual_seed(1)))
     assert set(places.tolist()) == set(range(len(net.line.item) - 1))
     assert (net.line.start[users] <= places).all()
     assert (places < net.line.start[users + 1]).all()
@@ -104,7 +106,7 @@ def test_user_vectors_hold_the_state_and_the_users_own_vector(model: Caser) -> N
 
 
 def test_the_released_state_has_read_the_validation_item_and_not_the_test_item(model: Caser) -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     rows = model.fold_in(read(board.train, board.valid), rng=make_generator(0, "f"))
     assert np.allclose(rows[:, :8], model.user_vectors_[:, :8], atol=1e-5)
     other = replace(board, test=replace(board.test, item=board.test.item[::-1].copy()))
@@ -113,10 +115,10 @@ def test_the_released_state_has_read_the_validation_item_and_not_the_test_item(m
 
 
 def test_folded_in_users_are_ranked_like_those_of_training(model: Caser) -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     before = {name: value.copy() for name, value in model.weights_.items()}
     rows = model.fold_in(read(board.train, board.valid), rng=make_generator(0, "f"))
-    assert evaluate(lambda users: rows[users] @ model.item_vectors_.T, board, ks=(2,))["hr@2"].value > 0.9
+    assert evaluate(lambda users: rows[users] @ model.item_vectors_.T, board, ks=(2,))["hit_rate@2"].value > 0.9
     assert all(np.array_equal(before[name], value) for name, value in model.weights_.items())
     assert model.fold_in([np.array([], np.int64)], rng=make_generator(0, "f")).shape == (1, 16)
 
@@ -131,12 +133,12 @@ def test_a_loaded_model_folds_in_alike(model: Caser, tmp_path: Path) -> None:
 
 def test_no_global_generator_is_touched() -> None:
     before = torch.get_rng_state()
-    Caser(**{**QUICK, "epochs": 1}, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
+    Caser(**{**QUICK, "epochs": 1}, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_wrong_options_and_empty_data_are_told() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     with pytest.raises(UsageError, match="dropout is -1"):
         Caser(dropout=-1).fit(board, rng=make_generator(0, "t"))
     with pytest.raises(UsageError, match="targets is 0"):

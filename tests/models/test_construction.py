@@ -53,5 +53,5 @@ def test_the_options_tuned_for_ml_1m_keep_their_quality(ml_1m: Split, model: str
     found = evaluate(made.score, ml_1m, ks=(10,))
     # One seed: the aim is a mean of three, so it need only lie within the interval.
     assert found["ndcg@10"].high > ndcg
-    assert found["hr@10"].high > hits
+    assert found["hit_rate@10"].high > hits
     assert found["ndcg@10"].value > 0.9 * ndcg

@@ -8,12 +8,12 @@ import pytest
 from recveil.core.errors import DataError, UsageError
 from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.ranking import collect_seen_items
 from recveil.models import itemknn
 from recveil.models.itemknn import ItemKNN
 from recveil.models.persistence import load_model, save_model
 from recveil.testing.contracts_models import check_recommender
-from recveil.testing.worlds import checkerboard
+from recveil.testing.worlds import make_checkerboard
 
 
 def world(seed: int = 0) -> Split:
@@ -38,7 +38,7 @@ def test_the_contract() -> None:
 @pytest.mark.parametrize("neighbors", [3, 24, 1000])
 def test_scores_are_sums_of_cosines_over_the_nearest(neighbors: int) -> None:
     split = world()
-    x = (seen_items(split.train).toarray() > 0).astype(float)
+    x = (collect_seen_items(split.train).toarray() > 0).astype(float)
     length = np.sqrt((x**2).sum(0))
     cosine = (x.T @ x) / np.maximum(np.outer(length, length), 1e-12)
     np.fill_diagonal(cosine, -1.0)
@@ -53,14 +53,14 @@ def test_scores_are_sums_of_cosines_over_the_nearest(neighbors: int) -> None:
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fitted(world(), 5)
-    monkeypatch.setattr(itemknn, "_BLOCK", 60)
+    monkeypatch.setattr(itemknn, "_BLOCK_SIMILARITIES", 60)
     assert np.array_equal(whole.score(np.arange(60)), fitted(world(), 5).score(np.arange(60)))
 
 
 def test_a_folded_in_history_scores_exactly_as_the_user_of_training(tmp_path: Path) -> None:
     split = world()
     model = fitted(split)
-    seen = seen_items(split.train)
+    seen = collect_seen_items(split.train)
     users = np.array([7, 0, 33])
     rows = model.fold_in([seen.indices[seen.indptr[u] : seen.indptr[u + 1]].astype(np.int64)[::-1] for u in users])
     assert np.array_equal(model.score(np.zeros(3, np.int64), rows), model.score(users))
@@ -77,7 +77,7 @@ def test_it_has_no_vectors() -> None:
 
 
 def test_what_it_cannot_do_is_told() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     with pytest.raises(UsageError, match="no in-training defense"):
         ItemKNN().fit(board, penalty=object(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="neighbors is 0"):

@@ -8,11 +8,11 @@ import torch
 
 from recveil.core.errors import UsageError
 from recveil.core.random import make_generator
-from recveil.metrics.ranking import evaluate, seen_items
-from recveil.models.lfm import LFM, _Factors
-from recveil.models.sampling import positives
+from recveil.metrics.ranking import collect_seen_items, evaluate
+from recveil.models.lfm import LFM, _LFMFactors
+from recveil.models.sampling import make_positives
 from recveil.testing.contracts_models import check_recommender
-from recveil.testing.worlds import checkerboard
+from recveil.testing.worlds import make_checkerboard
 
 QUICK: dict[str, Any] = {"embedding_size": 8, "epochs": 20, "learning_rate": 0.05}
 
@@ -23,9 +23,9 @@ def test_the_contract(options: dict[str, Any]) -> None:
 
 
 def test_the_defaults_solve_the_checkerboard_too() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     model = LFM(device="cpu").fit(board, rng=make_generator(1, "t"))
-    assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
+    assert evaluate(model.score, board, ks=(2,))["hit_rate@2"].value > 0.9
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
@@ -36,8 +36,10 @@ def test_the_contract_on_cuda() -> None:
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_the_loss_is_the_written_one(loss: str) -> None:
     seeded = torch.Generator().manual_seed(0)
-    net = _Factors(LFM(embedding_size=5, n_negatives=3, reg=0.2, loss=loss), positives(checkerboard().train), seeded)
-    users, liked, others = (part[0] for part in net.epoch(seeded))
+    net = _LFMFactors(
+        LFM(embedding_size=5, n_negatives=3, reg=0.2, loss=loss), make_positives(make_checkerboard().train), seeded
+    )
+    users, liked, others = (part[0] for part in net.draw_epoch(seeded))
     net.offset.data.fill_(-0.7)
     p, q = net.user.detach().double().numpy(), net.item.detach().double().numpy()
     items = np.concatenate([liked[:, None], others], axis=1)
@@ -54,14 +56,14 @@ def test_the_loss_is_the_written_one(loss: str) -> None:
 
 
 def test_folded_in_users_are_ranked_like_those_of_training() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     model = LFM(**QUICK, device="cpu").fit(board, rng=make_generator(0, "t"))
     items = model.item_vectors_.copy()
-    seen = seen_items(board.train)
+    seen = collect_seen_items(board.train)
     histories = np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
     vectors = model.fold_in(histories, rng=make_generator(0, "fold"))
     assert np.array_equal(items, model.item_vectors_)
-    assert evaluate(lambda users: model.score(users, vectors[users]), board, ks=(2,))["hr@2"].value > 0.9
+    assert evaluate(lambda users: model.score(users, vectors[users]), board, ks=(2,))["hit_rate@2"].value > 0.9
 
 
 @pytest.mark.parametrize(

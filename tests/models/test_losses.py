@@ -6,17 +6,17 @@ import numpy as np
 import torch
 
 from recveil.core.random import make_generator
-from recveil.metrics.ranking import dot, ndcg, rank, seen_items
+from recveil.metrics.ranking import collect_seen_items, make_dot_scorer, ndcg, rank
 from recveil.models.bprmf import BPRMF
-from recveil.models.losses import bpr_of_users
-from recveil.testing.worlds import checkerboard
+from recveil.models.losses import make_bpr_loss
+from recveil.testing.worlds import make_checkerboard
 
-SPLIT = checkerboard()
+SPLIT = make_checkerboard()
 MODEL = BPRMF(embedding_size=4, epochs=30, device="cpu").fit(SPLIT, rng=make_generator(0, "train"))
 
 
 def loss_of(x: np.ndarray, rows: np.ndarray | None = None) -> float:
-    read = bpr_of_users(SPLIT.train, MODEL.item_vectors_, rows=rows, device="cpu", rng=make_generator(0, "loss"))
+    read = make_bpr_loss(SPLIT.train, MODEL.item_vectors_, rows=rows, device="cpu", rng=make_generator(0, "loss"))
     return float(read(torch.tensor(x)))
 
 
@@ -34,12 +34,12 @@ def test_rows_say_where_a_user_stands() -> None:
 
 
 def test_going_down_the_slope_makes_better_recommendations() -> None:
-    read = bpr_of_users(SPLIT.train, MODEL.item_vectors_, device="cpu", rng=make_generator(0, "loss"))
+    read = make_bpr_loss(SPLIT.train, MODEL.item_vectors_, device="cpu", rng=make_generator(0, "loss"))
     x = torch.tensor(np.random.default_rng(1).normal(size=MODEL.user_vectors_.shape) * 0.1, dtype=torch.float32)
-    seen = seen_items(SPLIT.train, SPLIT.valid)
+    seen = collect_seen_items(SPLIT.train, SPLIT.valid)
 
     def quality(table: torch.Tensor) -> float:
-        return float(ndcg(rank(dot(table.numpy(), MODEL.item_vectors_), SPLIT.test, seen), 2).mean())
+        return float(ndcg(rank(make_dot_scorer(table.numpy(), MODEL.item_vectors_), SPLIT.test, seen), 2).mean())
 
     before = quality(x)
     for _ in range(200):

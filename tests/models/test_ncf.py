@@ -9,20 +9,20 @@ import torch
 
 from recveil.core.errors import UsageError
 from recveil.core.random import make_generator
-from recveil.metrics.ranking import evaluate, seen_items
+from recveil.metrics.ranking import collect_seen_items, evaluate
 from recveil.models import ncf
 from recveil.models.ncf import NCF, _NeuMF
 from recveil.models.persistence import load_model, save_model
-from recveil.models.sampling import positives
+from recveil.models.sampling import make_positives
 from recveil.testing.contracts_models import check_recommender
-from recveil.testing.worlds import checkerboard
+from recveil.testing.worlds import make_checkerboard
 
 QUICK: dict[str, Any] = {"embedding_size": 8, "epochs": 20, "learning_rate": 0.03}
 
 
 @pytest.fixture(scope="module")
 def model() -> NCF:
-    return NCF(**QUICK, device="cpu").fit(checkerboard(), rng=make_generator(0, "t"))
+    return NCF(**QUICK, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))
 
 
 @pytest.mark.parametrize("options", [{}, {"layers": (6,), "candidates": 3, "recency": 1.0}])
@@ -31,9 +31,9 @@ def test_the_contract(options: dict[str, Any]) -> None:
 
 
 def test_the_defaults_solve_the_checkerboard_too() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     model = NCF(device="cpu").fit(board, rng=make_generator(1, "t"))
-    assert evaluate(model.score, board, ks=(2,))["hr@2"].value > 0.9
+    assert evaluate(model.score, board, ks=(2,))["hit_rate@2"].value > 0.9
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
@@ -61,17 +61,19 @@ def test_the_score_is_that_of_the_paper(model: NCF) -> None:
 
 def test_pairs_and_whole_catalog_are_one_model() -> None:
     seeded = torch.Generator().manual_seed(0)
-    net = _NeuMF(NCF(embedding_size=4), positives(checkerboard().train), seeded)
+    net = _NeuMF(NCF(embedding_size=4), make_positives(make_checkerboard().train), seeded)
     items = torch.arange(24).expand(3, -1)
-    every = net.scores(net.user_rows(torch.arange(3)))
-    assert torch.allclose(net.head.pairs(net.user[:3], net.item[items]), every, atol=1e-6)
+    every = net.score_items(net.compute_user_vectors(torch.arange(3)))
+    assert torch.allclose(net.head.score_pairs(net.user[:3], net.item[items]), every, atol=1e-6)
 
 
 def test_the_loss_is_cross_entropy_with_negatives() -> None:
     seeded = torch.Generator().manual_seed(0)
-    net = _NeuMF(NCF(embedding_size=4, n_negatives=3, candidates=1, reg=0.1), positives(checkerboard().train), seeded)
-    users, liked, others = (part[0] for part in net.epoch(seeded))
-    every = net.scores(net.user).detach().double().numpy()
+    net = _NeuMF(
+        NCF(embedding_size=4, n_negatives=3, candidates=1, reg=0.1), make_positives(make_checkerboard().train), seeded
+    )
+    users, liked, others = (part[0] for part in net.draw_epoch(seeded))
+    every = net.score_items(net.user).detach().double().numpy()
     chance = 1 / (1 + np.exp(-every))
     hit, miss = chance[users, liked], chance[users[:, None], others]
     size = (net.user[users] ** 2).sum() + (net.item[liked] ** 2).sum() + (net.item[others] ** 2).sum()
@@ -91,21 +93,21 @@ def test_both_tables_are_released_and_both_are_needed(model: NCF) -> None:
 
 def test_blocks_change_nothing(model: NCF, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = model.score(np.arange(20))
-    monkeypatch.setitem(ncf._BLOCK, "cpu", 1000)
+    monkeypatch.setitem(ncf._BLOCK_NUMBERS, "cpu", 1000)
     assert np.allclose(model.score(np.arange(20)), whole, atol=1e-6)
     assert model.score(np.arange(0)).shape == (0, 24)
 
 
 def test_folded_in_users_are_ranked_like_those_of_training(model: NCF, tmp_path: Path) -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     items, head = model.item_vectors_.copy(), {name: value.copy() for name, value in model.weights_.items()}
-    seen = seen_items(board.train)
+    seen = collect_seen_items(board.train)
     histories = np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
     vectors = model.fold_in(histories, rng=make_generator(0, "fold"))
     assert vectors.shape == model.user_vectors_.shape
     assert np.array_equal(items, model.item_vectors_)
     assert all(np.array_equal(head[name], value) for name, value in model.weights_.items())
-    assert evaluate(lambda users: model.score(users, vectors[users]), board, ks=(2,))["hr@2"].value > 0.9
+    assert evaluate(lambda users: model.score(users, vectors[users]), board, ks=(2,))["hit_rate@2"].value > 0.9
     save_model(model, tmp_path, name="ncf")
     back = load_model(tmp_path)
     assert np.array_equal(vectors, back.fold_in(histories, rng=make_generator(0, "fold")))  # type: ignore[attr-defined]

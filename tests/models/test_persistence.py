@@ -10,12 +10,12 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.random import make_generator
 from recveil.models.bprmf import BPRMF
 from recveil.models.persistence import load_model, save_model
-from recveil.testing.worlds import checkerboard
+from recveil.testing.worlds import make_checkerboard
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    model = BPRMF(embedding_size=4, epochs=2, reg=0.125).fit(checkerboard(), rng=make_generator(0, "t"))
+    model = BPRMF(embedding_size=4, epochs=2, reg=0.125).fit(make_checkerboard(), rng=make_generator(0, "t"))
     save_model(model, tmp_path / "run", name="bprmf")
     return tmp_path / "run"
 

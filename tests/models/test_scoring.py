@@ -6,10 +6,10 @@ from scipy import sparse
 
 from recveil.core.errors import UsageError
 from recveil.core.random import make_generator
-from recveil.metrics.ranking import hit_rate, rank, seen_items
+from recveil.metrics.ranking import collect_seen_items, hit_rate, rank
 from recveil.models.bprmf import BPRMF
-from recveil.models.scoring import dot_scores, release, top_k
-from recveil.testing.worlds import checkerboard
+from recveil.models.scoring import compute_dot_scores, make_release, top_k
+from recveil.testing.worlds import make_checkerboard
 
 
 def world(seed: int = 0) -> tuple[np.ndarray, sparse.csr_array]:
@@ -50,12 +50,12 @@ def test_the_scores_handed_in_are_not_changed() -> None:
 
 
 def test_lists_and_ranks_tell_the_same_hit_rate() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     model = BPRMF(embedding_size=4, epochs=2).fit(board, rng=make_generator(0, "t"))
-    shown = release(model, board, 5)
+    shown = make_release(model, board, 5)
     assert shown.lists is not None
     listed = (shown.lists[board.test.user] == board.test.item[:, None]).any(1)
-    ranks = rank(model.score, board.test, seen_items(board.train, board.valid))
+    ranks = rank(model.score, board.test, collect_seen_items(board.train, board.valid))
     assert np.array_equal(listed, hit_rate(ranks, 5) == 1.0)
     assert 0 < listed.mean() < 1 or listed.all()
     assert shown.user_vectors is model.user_vectors_
@@ -67,4 +67,4 @@ def test_wrong_calls_are_told() -> None:
     with pytest.raises(UsageError, match="k is 0"):
         top_k(lambda who: scores[who], np.arange(20), 0, seen)
     with pytest.raises(UsageError, match=r"shape \(3, 2\); for 2 users.*\(2, 2\)"):
-        dot_scores(np.ones((4, 2)), np.ones((5, 2)), np.arange(2), np.ones((3, 2)))
+        compute_dot_scores(np.ones((4, 2)), np.ones((5, 2)), np.arange(2), np.ones((3, 2)))

@@ -9,8 +9,8 @@ from recveil.core.progress import report_progress
 from recveil.core.random import make_generator
 from recveil.models import MODELS
 from recveil.models.bprmf import BPRMF
-from recveil.models.training_loop import Schedule, all_users, train
-from recveil.testing.worlds import checkerboard
+from recveil.models.training_loop import Schedule, compute_user_table, train_network
+from recveil.testing.worlds import make_checkerboard
 
 QUICK = {"embedding_size": 8, "epochs": 6, "learning_rate": 0.05}
 
@@ -27,7 +27,7 @@ class Toy(torch.nn.Module):
         self.x = torch.nn.Parameter(torch.zeros(96, 1))
         self.losses, self.good_pass, self.passes = losses, good_pass, 0
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         self.passes += 1
         return (torch.full((1, 4), self.passes),)
 
@@ -35,15 +35,15 @@ class Toy(torch.nn.Module):
         scale = self.losses[self.passes - 1] if self.losses else 1.0
         return ((self.x - batch[0][0]) ** 2).mean() * scale
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         return self.x[users]
 
-    def item_rows(self) -> torch.Tensor:
+    def compute_item_vectors(self) -> torch.Tensor:
         return self.x
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
         """Perfect in one pass (for some users, where it is said for how many), without an opinion in the others."""
-        board = checkerboard()
+        board = make_checkerboard()
         scores = torch.zeros(len(rows), board.train.n_items)
         if self.passes == self.good_pass:
             user, item = (torch.as_tensor(a)[: self.good_users] for a in (board.valid.user, board.valid.item))
@@ -59,7 +59,7 @@ def test_the_best_pass_is_kept_and_patience_ends_training() -> None:
     toy = Toy(good_pass=2)
     seen: list[float] = []
     toy.register_state_dict_post_hook(lambda *_: seen.append(float(toy.x[0].detach())))
-    history = train(toy, checkerboard(), Schedule(50, 0.1, patience=3), generator=seeded())
+    history = train_network(toy, make_checkerboard(), Schedule(50, 0.1, patience=3), generator=seeded())
     assert history.best == 1
     assert len(history.valid) == 5  # three passes without gain after the second
     assert history.valid[1] == max(history.valid) == 1.0
@@ -69,9 +69,9 @@ def test_the_best_pass_is_kept_and_patience_ends_training() -> None:
 
 
 def test_without_validation_items_all_passes_run() -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     empty = type(board)(board.train, board.valid.take(np.zeros(len(board.valid), bool)), board.test)
-    history = train(Toy(good_pass=2), empty, Schedule(9, 0.1, patience=1), generator=seeded())
+    history = train_network(Toy(good_pass=2), empty, Schedule(9, 0.1, patience=1), generator=seeded())
     assert len(history.loss) == 9
     assert history.valid == []
     assert history.best == 8
@@ -83,15 +83,15 @@ BAD = [float("nan"), float("inf")]
 @pytest.mark.parametrize("bad", BAD)
 def test_where_the_first_pass_breaks_there_is_no_model_but_an_error(bad: float) -> None:
     with pytest.raises(TrainingError, match=r"recommendation loss is no longer.*epoch 1.*learning_rate than 0.1\.$"):
-        train(Toy(losses=[bad]), None, Schedule(9, 0.1), generator=seeded())
+        train_network(Toy(losses=[bad]), None, Schedule(9, 0.1), generator=seeded())
 
 
 @pytest.mark.parametrize("bad", BAD)
 def test_a_loss_that_is_no_number_ends_training_with_the_last_good_pass(bad: float) -> None:
     toy, short = Toy(losses=[1, 1, bad]), Toy(losses=[1, 1])
     with pytest.warns(RuntimeWarning, match=r"recommendation loss is no longer.*epoch 3.*one after epoch 2\."):
-        history = train(toy, None, Schedule(9, 0.1), generator=seeded())
-    train(short, None, Schedule(9, 0.1, max_epochs=2), generator=seeded())
+        history = train_network(toy, None, Schedule(9, 0.1), generator=seeded())
+    train_network(short, None, Schedule(9, 0.1, max_epochs=2), generator=seeded())
     assert torch.equal(toy.x, short.x)
     assert toy.x.abs().min() > 0
     assert len(history.loss) == 2
@@ -103,8 +103,8 @@ def test_a_loss_that_is_no_number_ends_training_with_the_last_good_pass(bad: flo
 def test_where_passes_are_judged_the_best_one_remains_when_training_breaks() -> None:
     toy, short = Toy(losses=[1, 1, 1, float("nan")], good_pass=2), Toy()
     with pytest.warns(RuntimeWarning, match="epoch 4.*one after epoch 2"):
-        history = train(toy, checkerboard(), Schedule(9, 0.1), generator=seeded())
-    train(short, None, Schedule(9, 0.1, max_epochs=2), generator=seeded())
+        history = train_network(toy, make_checkerboard(), Schedule(9, 0.1), generator=seeded())
+    train_network(short, None, Schedule(9, 0.1, max_epochs=2), generator=seeded())
     assert torch.equal(toy.x, short.x)
     assert (history.best, len(history.loss)) == (1, 3)
 
@@ -119,7 +119,7 @@ def test_weights_that_are_no_numbers_are_noticed_while_the_loss_still_is_one() -
 
     toy = Rooted()
     with pytest.warns(RuntimeWarning, match="gradient is no longer a number.*epoch 3, step 1.*one after epoch 2"):
-        train(toy, None, Schedule(3, 0.1), generator=seeded())
+        train_network(toy, None, Schedule(3, 0.1), generator=seeded())
     assert torch.isfinite(toy.x).all()
 
 
@@ -155,7 +155,7 @@ class Watcher:
 
 def test_a_penalty_is_told_of_passes_steps_and_the_end() -> None:
     watcher = Watcher()
-    model = BPRMF(**QUICK).fit(checkerboard(), penalty=watcher, rng=make_generator(0, "t"))
+    model = BPRMF(**QUICK).fit(make_checkerboard(), penalty=watcher, rng=make_generator(0, "t"))
     per_pass = watcher.calls[1 : watcher.calls.index("epoch", 1)]
     assert per_pass == ["step"] * len(per_pass)
     assert watcher.calls == (["epoch", *per_pass]) * 6 + ["finish"]
@@ -170,13 +170,15 @@ def test_a_penalty_that_acts_seldom_counts_as_often() -> None:
             super().__init__()
             self.x.data.fill_(1.0)
 
-        def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
             return (torch.ones(7, 8),)
 
     always, seldom = Watcher(0.1), Watcher(0.1)
     seldom.step_interval = 3
-    told = [train(Long(), None, Schedule(1, 1e-9), penalty=w, generator=seeded()).loss[0] for w in (always, seldom)]
-    bare = train(Long(), None, Schedule(1, 1e-9), generator=seeded()).loss[0]
+    told = [
+        train_network(Long(), None, Schedule(1, 1e-9), penalty=w, generator=seeded()).loss[0] for w in (always, seldom)
+    ]
+    bare = train_network(Long(), None, Schedule(1, 1e-9), generator=seeded()).loss[0]
     assert [w.calls.count("step") for w in (always, seldom)] == [7, 3]
     extra = [loss - bare for loss in told]
     assert extra[0] > 0.1
@@ -185,7 +187,7 @@ def test_a_penalty_that_acts_seldom_counts_as_often() -> None:
 
 def test_every_user_is_penalized_alike() -> None:
     watcher = Watcher()
-    train(Toy(), None, Schedule(12, 0.1, penalty_users=96), penalty=watcher, generator=seeded())
+    train_network(Toy(), None, Schedule(12, 0.1, penalty_users=96), penalty=watcher, generator=seeded())
     blocks = torch.cat(watcher.users)
     assert torch.bincount(blocks, minlength=96).max() <= 12
     for users in watcher.users:
@@ -202,7 +204,7 @@ SHORT = {"max_length": 4, "hidden_size": 8}
 def test_a_penalty_of_zero_changes_nothing_and_a_pull_to_the_origin_shrinks_the_released_vectors(
     name: str, small: dict[str, int]
 ) -> None:
-    board = checkerboard()
+    board = make_checkerboard()
     empty = type(board)(board.train, board.valid.take(np.zeros(len(board.valid), bool)), board.test)
 
     def vectors(penalty: Watcher | None) -> np.ndarray:
@@ -216,15 +218,15 @@ def test_a_penalty_of_zero_changes_nothing_and_a_pull_to_the_origin_shrinks_the_
 
 
 def test_a_strong_penalty_is_obeyed() -> None:
-    plain = BPRMF(**QUICK, reg=0.0).fit(checkerboard(), rng=make_generator(0, "t"))
-    pulled = BPRMF(**QUICK, reg=0.0).fit(checkerboard(), penalty=Watcher(10.0), rng=make_generator(0, "t"))
+    plain = BPRMF(**QUICK, reg=0.0).fit(make_checkerboard(), rng=make_generator(0, "t"))
+    pulled = BPRMF(**QUICK, reg=0.0).fit(make_checkerboard(), penalty=Watcher(10.0), rng=make_generator(0, "t"))
     assert np.abs(pulled.user_vectors_ - 1000.0).mean() < 0.2 * np.abs(plain.user_vectors_).mean()
 
 
 def test_users_shown_to_a_penalty_differ_from_pass_to_pass_and_are_the_same_for_a_seed() -> None:
     def shown(seed: int) -> torch.Tensor:
         watcher = Watcher()
-        train(Toy(), None, Schedule(4, 0.1), penalty=watcher, generator=torch.Generator().manual_seed(seed))
+        train_network(Toy(), None, Schedule(4, 0.1), penalty=watcher, generator=torch.Generator().manual_seed(seed))
         return torch.stack(watcher.users)
 
     assert torch.equal(shown(0), shown(0))
@@ -238,12 +240,12 @@ def test_a_penalty_sees_few_users_beside_what_a_step_learns_from() -> None:
             super().__init__()
             self.n_users, self.batch, self.x = 5000, batch, torch.nn.Parameter(torch.zeros(5000, 1))
 
-        def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
             return (torch.ones(1, self.batch),)
 
     def seen(batch: int, most: int) -> int:
         watcher = Watcher()
-        train(Wide(batch), None, Schedule(1, 0.1, penalty_users=most), penalty=watcher, generator=seeded())
+        train_network(Wide(batch), None, Schedule(1, 0.1, penalty_users=most), penalty=watcher, generator=seeded())
         return len(watcher.users[0])
 
     assert seen(8, 1024) == 32
@@ -255,7 +257,7 @@ def test_a_penalty_sees_few_users_beside_what_a_step_learns_from() -> None:
 def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
     watcher = Watcher()
     watcher.needs_items = True
-    BPRMF(**QUICK).fit(checkerboard(), penalty=watcher, rng=make_generator(0, "t"))
+    BPRMF(**QUICK).fit(make_checkerboard(), penalty=watcher, rng=make_generator(0, "t"))
     assert watcher.items is not None
     assert watcher.items.shape == (24, 8)
     assert watcher.items.requires_grad
@@ -263,7 +265,7 @@ def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
 
 def test_a_penalty_that_is_no_number_is_named() -> None:
     with pytest.raises(TrainingError, match="penalty is no longer a number.*epoch 1, step 1.*weaker defense"):
-        BPRMF(**QUICK).fit(checkerboard(), penalty=Watcher(float("nan")), rng=make_generator(0, "t"))
+        BPRMF(**QUICK).fit(make_checkerboard(), penalty=Watcher(float("nan")), rng=make_generator(0, "t"))
 
 
 def test_a_penalty_that_breaks_in_the_third_pass_leaves_the_model_of_the_second() -> None:
@@ -279,16 +281,18 @@ def test_a_penalty_that_breaks_in_the_third_pass_leaves_the_model_of_the_second(
             self.tables = [*getattr(self, "tables", []), user_vectors.numpy() + 1000.0]
 
     noting = Noting(0.1)
-    BPRMF(**QUICK).fit(checkerboard(), penalty=noting, rng=make_generator(0, "t"))
+    BPRMF(**QUICK).fit(make_checkerboard(), penalty=noting, rng=make_generator(0, "t"))
     with pytest.warns(RuntimeWarning, match="penalty is no longer a number.*epoch 3, step 1.*weaker.*after epoch 2"):
-        model = BPRMF(**QUICK).fit(checkerboard(), penalty=Breaking(0.1), rng=make_generator(0, "t"))
+        model = BPRMF(**QUICK).fit(make_checkerboard(), penalty=Breaking(0.1), rng=make_generator(0, "t"))
     np.testing.assert_array_equal(model.user_vectors_, noting.tables[2])
     assert len(model.history_.loss) == model.passes_ == 2
 
 
 def test_with_a_penalty_the_last_pass_is_kept_not_the_best_ranked() -> None:
     toy = Toy(good_pass=1)
-    history = train(toy, checkerboard(), Schedule(9, 0.1, patience=1), penalty=Watcher(), generator=seeded())
+    history = train_network(
+        toy, make_checkerboard(), Schedule(9, 0.1, patience=1), penalty=Watcher(), generator=seeded()
+    )
     assert history.best == 8
     assert len(history.loss) == 9
 
@@ -301,7 +305,8 @@ def test_where_the_penalty_is_settled_the_best_pass_is_kept_from_then_on() -> No
 
     schedule = Schedule(9, 0.1, patience=2)
     early, late = (
-        train(Toy(good_pass=good), checkerboard(), schedule, penalty=Settling(), generator=seeded()) for good in (1, 4)
+        train_network(Toy(good_pass=good), make_checkerboard(), schedule, penalty=Settling(), generator=seeded())
+        for good in (1, 4)
     )
     assert (late.best, len(late.loss), len(late.valid)) == (3, 6, 4)  # two passes unjudged, two without gain
     assert (early.best, len(early.loss)) == (2, 5)  # the pass that ranks best came before the defense
@@ -321,9 +326,9 @@ def test_a_late_penalty_begins_at_the_best_pass_and_is_kept_where_it_is_clearly_
     watcher, toy = Late(), Toy(good_pass=6, good_users=good_users)
     kept: list[float] = []
     toy.register_load_state_dict_post_hook(lambda *_: kept.append(float(toy.x[0].detach())))
-    history = train(toy, checkerboard(), Schedule(9, 0.1, patience=3), penalty=watcher, generator=seeded())
+    history = train_network(toy, make_checkerboard(), Schedule(9, 0.1, patience=3), penalty=watcher, generator=seeded())
     plain = Toy(good_pass=6)
-    train(plain, checkerboard(), Schedule(9, 0.1, patience=3), generator=seeded())
+    train_network(plain, make_checkerboard(), Schedule(9, 0.1, patience=3), generator=seeded())
     assert watcher.calls[:5] == ["begin 8", "finish", "epoch", "step", "finish"]
     assert (history.best, history.went_on) == (best, best > 0)
     assert kept[0] == float(plain.x[0].detach())
@@ -333,14 +338,16 @@ def test_a_late_penalty_begins_at_the_best_pass_and_is_kept_where_it_is_clearly_
 def test_a_late_penalty_that_breaks_leaves_the_model_it_started_from() -> None:
     toy = Toy(losses=[1.0] * 4 + [np.nan])
     with pytest.warns(RuntimeWarning, match="The model is the one after epoch 1"):
-        history = train(toy, checkerboard(), Schedule(9, 0.1, patience=3), penalty=Late(), generator=seeded())
+        history = train_network(
+            toy, make_checkerboard(), Schedule(9, 0.1, patience=3), penalty=Late(), generator=seeded()
+        )
     assert history.stopped is not None
     assert bool(torch.isfinite(toy.x).all())
 
 
 def test_without_validation_items_a_late_penalty_does_not_wait() -> None:
     watcher = Late()
-    train(Toy(), None, Schedule(3, 0.1), penalty=watcher, generator=seeded())
+    train_network(Toy(), None, Schedule(3, 0.1), penalty=watcher, generator=seeded())
     assert watcher.calls == ["epoch", "step"] * 3
 
 
@@ -352,24 +359,24 @@ def test_progress_is_reported() -> None:
         return items
 
     with report_progress(reporter):
-        BPRMF(**QUICK).fit(checkerboard(), rng=make_generator(0, "t"))
+        BPRMF(**QUICK).fit(make_checkerboard(), rng=make_generator(0, "t"))
     assert heard == [("training BPR-MF", 6)]
 
 
 def test_the_released_table_is_plain_float32() -> None:
-    assert all_users(Toy()).dtype == np.float32
+    assert compute_user_table(Toy()).dtype == np.float32
 
 
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"patience": 0}, {"learning_rate": 0.0}, {"learning_rate": np.nan}])
 def test_wrong_settings_are_told(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
-        BPRMF(**{**QUICK, **wrong}).fit(checkerboard(), rng=make_generator(0, "t"))
+        BPRMF(**{**QUICK, **wrong}).fit(make_checkerboard(), rng=make_generator(0, "t"))
 
 
 def test_long_schedules_are_judged_now_and_then_and_short_ones_after_every_pass() -> None:
     def judged(epochs: int) -> tuple[int, int]:
         model = BPRMF(embedding_size=4, epochs=epochs, patience=epochs, device="cpu")
-        history = model.fit(checkerboard(), rng=make_generator(0, "t")).history_
+        history = model.fit(make_checkerboard(), rng=make_generator(0, "t")).history_
         return len(history.loss), len(history.valid)
 
     assert judged(7) == (7, 7)

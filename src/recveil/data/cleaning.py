@@ -15,26 +15,26 @@ import pyarrow.compute as pc
 
 from recveil.core.errors import DataError
 from recveil.core.types import Dataset, FloatArray, IntArray
-from recveil.data.io.attributes import cut, numbers_of, without_empty_classes
-from recveil.data.io.tables import Raw, dataset_from_tables
+from recveil.data.io.attributes import convert_to_numbers, cut_numbers, drop_empty_classes
+from recveil.data.io.tables import RawTables, build_dataset
 
 __all__ = [
-    "AGE3",
-    "AGE7",
-    "EVERYTHING",
+    "AGE3_EDGES",
+    "AGE7_EDGES",
+    "NO_CLEANING",
     "Cleaning",
-    "binarize",
-    "clean",
-    "compact",
-    "deduplicate",
+    "filter_ratings",
+    "clean_dataset",
+    "renumber_ids",
+    "drop_duplicates",
     "k_core",
-    "plausible_ages",
-    "with_age_bands",
+    "mask_implausible_ages",
+    "add_age_bands",
 ]
 
-AGE3 = (35, 45)
+AGE3_EDGES = (35, 45)
 """The three age classes of RAID: <35, 35-44, 45+."""
-AGE7 = (18, 25, 35, 45, 50, 56)
+AGE7_EDGES = (18, 25, 35, 45, 50, 56)
 """The seven age bands of MovieLens 1M, whose codes are the lower ends: 1, 18, 25, 35, 45, 50, 56."""
 
 
@@ -47,14 +47,14 @@ class Cleaning:
     min_rating: float | None = None
 
 
-EVERYTHING = Cleaning()
+NO_CLEANING = Cleaning()
 """Every interaction counts and everybody stays."""
 
 
-def clean(
-    raw: Raw,
+def clean_dataset(
+    raw: RawTables,
     name: str,
-    cleaning: Cleaning = EVERYTHING,
+    cleaning: Cleaning = NO_CLEANING,
     *,
     numeric: Sequence[str] = (),
     bins: Mapping[str, Sequence[float]] | None = None,
@@ -64,13 +64,13 @@ def clean(
 
     See `dataset_from_tables` for `numeric`, `bins` and `keep`.
     """
-    interactions = binarize(raw.interactions, cleaning.min_rating, name)
-    dataset = dataset_from_tables(name, interactions, raw.users, numeric=numeric, bins=bins, keep=keep)
-    core = k_core(deduplicate(dataset), user_core=cleaning.user_core, item_core=cleaning.item_core)
-    return with_age_bands(core)
+    interactions = filter_ratings(raw.interactions, cleaning.min_rating, name)
+    dataset = build_dataset(name, interactions, raw.users, numeric=numeric, bins=bins, keep=keep)
+    core = k_core(drop_duplicates(dataset), user_core=cleaning.user_core, item_core=cleaning.item_core)
+    return add_age_bands(core)
 
 
-def binarize(interactions: pa.Table, min_rating: float | None, name: str) -> pa.Table:
+def filter_ratings(interactions: pa.Table, min_rating: float | None, name: str) -> pa.Table:
     """The interactions rated at least `min_rating`; without a threshold every one counts, rated or not.
 
     With a threshold, an interaction without a rating does not count.
@@ -88,7 +88,7 @@ def binarize(interactions: pa.Table, min_rating: float | None, name: str) -> pa.
     return kept
 
 
-def deduplicate(dataset: Dataset) -> Dataset:
+def drop_duplicates(dataset: Dataset) -> Dataset:
     """Each pair of user and item once: the earliest in time, the first row among equals or where there is no time."""
     pair = dataset.user * dataset.n_items + dataset.item
     keys = (pair,) if dataset.time is None else (dataset.time, pair)
@@ -106,7 +106,7 @@ def k_core(dataset: Dataset, *, user_core: int, item_core: int) -> Dataset:
     user, item = dataset.user, dataset.item
     rows = np.arange(len(dataset))
     while True:
-        keep = (_counts(user, dataset.n_users) >= user_core) & (_counts(item, dataset.n_items) >= item_core)
+        keep = (_count_rows(user, dataset.n_users) >= user_core) & (_count_rows(item, dataset.n_items) >= item_core)
         if keep.all():
             break
         user, item, rows = user[keep], item[keep], rows[keep]
@@ -115,14 +115,14 @@ def k_core(dataset: Dataset, *, user_core: int, item_core: int) -> Dataset:
             f"Nothing is left of '{dataset.name}' when every user must have {user_core} and every item {item_core} "
             "interactions. Ask for fewer."
         )
-    return compact(dataset.take(rows))
+    return renumber_ids(dataset.take(rows))
 
 
-def compact(dataset: Dataset) -> Dataset:
+def renumber_ids(dataset: Dataset) -> Dataset:
     """The same interactions with ids numbered anew: users, items and classes that nobody has are gone."""
     users, user = np.unique(dataset.user, return_inverse=True)
     items, item = np.unique(dataset.item, return_inverse=True)
-    attributes = {name: without_empty_classes(known.take(users)) for name, known in dataset.attributes.items()}
+    attributes = {name: drop_empty_classes(known.take(users)) for name, known in dataset.attributes.items()}
     return replace(
         dataset,
         user=user.astype(np.int64),
@@ -133,21 +133,21 @@ def compact(dataset: Dataset) -> Dataset:
     )
 
 
-def with_age_bands(dataset: Dataset) -> Dataset:
+def add_age_bands(dataset: Dataset) -> Dataset:
     """The data set with `age3` (RAID) and `age7` (MovieLens' bands) beside `age`, where age is in years.
 
     MovieLens 1M gives the lower end of the band instead of the years (1 for under 18): the bands then map directly.
     Where nobody is 18 or more the numbers are taken for codes, and no bands are made.
     """
     age = dataset.attributes.get("age")
-    years = None if age is None else numbers_of(age)
+    years = None if age is None else convert_to_numbers(age)
     if years is None or not (years >= 18).any():
         return dataset
-    bands = {name: cut(name, years, edges) for name, edges in (("age3", AGE3), ("age7", AGE7))}
+    bands = {name: cut_numbers(name, years, edges) for name, edges in (("age3", AGE3_EDGES), ("age7", AGE7_EDGES))}
     return replace(dataset, attributes={**dataset.attributes, **bands})
 
 
-def plausible_ages(users: pa.Table, *, low: int = 5, high: int = 100) -> pa.Table:
+def mask_implausible_ages(users: pa.Table, *, low: int = 5, high: int = 100) -> pa.Table:
     """The users with an age outside these years made unknown; for data in which people typed what they liked."""
     if "age" not in users.column_names:
         return users
@@ -160,6 +160,6 @@ def plausible_ages(users: pa.Table, *, low: int = 5, high: int = 100) -> pa.Tabl
     return users.set_column(users.column_names.index("age"), "age", ages)
 
 
-def _counts(ids: IntArray, n: int) -> IntArray | FloatArray:
+def _count_rows(ids: IntArray, n: int) -> IntArray | FloatArray:
     """For each row how many rows have its id."""
     return np.bincount(ids, minlength=n)[ids]

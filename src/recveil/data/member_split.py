@@ -16,14 +16,14 @@ from recveil.core.errors import DataError
 from recveil.core.types import Dataset, IntArray
 from recveil.data.cleaning import k_core
 
-__all__ = ["Filtered", "Parts", "Side", "three_way"]
+__all__ = ["FilterCounts", "MemberSplit", "MemberPart", "split_three_ways"]
 
-SMALLEST = 6
+MIN_USERS = 6
 """Two users in each part: a member and a non-member in shadow and in target."""
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class MemberPart:
     """The users of a shadow or target world: all their histories, and who of them the model is trained on."""
 
     data: Dataset
@@ -36,7 +36,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Filtered:
+class FilterCounts:
     """What the filters left and what they took, to be reported beside every number.
 
     `users_short` and `items_rare` fell to the minimum counts (an item also by losing all its users); `items_absent`
@@ -54,16 +54,18 @@ class Filtered:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class MemberSplit:
     """Three parts with disjoint users, each numbered from 0, over one numbering of the items."""
 
     item_part: Dataset
-    shadow: Side
-    target: Side
-    filtered: Filtered
+    shadow: MemberPart
+    target: MemberPart
+    filtered: FilterCounts
 
 
-def three_way(dataset: Dataset, *, user_minimum: int = 20, item_minimum: int = 1, rng: np.random.Generator) -> Parts:
+def split_three_ways(
+    dataset: Dataset, *, user_minimum: int = 20, item_minimum: int = 1, rng: np.random.Generator
+) -> MemberSplit:
     """Split the users at random into an item-vector part, a shadow and a target, the last two half members.
 
     Users and items with fewer interactions than the minimum are left out first, to the fixed point (general
@@ -72,18 +74,18 @@ def three_way(dataset: Dataset, *, user_minimum: int = 20, item_minimum: int = 1
     out only when nothing remains. All counts are in `filtered`.
     """
     kept = k_core(dataset, user_core=user_minimum, item_core=item_minimum)
-    if kept.n_users < SMALLEST:
+    if kept.n_users < MIN_USERS:
         raise DataError(
             f"'{dataset.name}' cannot be split in three: {kept.n_users} users have at least {user_minimum} "
-            f"interactions, {SMALLEST} are needed. Lower the minimum, or use more data."
+            f"interactions, {MIN_USERS} are needed. Lower the minimum, or use more data."
         )
     third = rng.permutation(np.arange(kept.n_users) % 3)
     in_part = np.zeros(kept.n_items, dtype=np.bool_)
     in_part[kept.item[third[kept.user] == 0]] = True
     covered = kept.take(in_part[kept.item])
     items = np.flatnonzero(in_part)
-    sides = [_renumber(covered, np.flatnonzero(third == part), items) for part in range(3)]
-    filtered = Filtered(
+    sides = [_select_users(covered, np.flatnonzero(third == part), items) for part in range(3)]
+    filtered = FilterCounts(
         users=sum(side.n_users for side in sides),
         interactions=len(covered),
         users_short=len(np.unique(dataset.user)) - kept.n_users,
@@ -92,10 +94,10 @@ def three_way(dataset: Dataset, *, user_minimum: int = 20, item_minimum: int = 1
         interactions_absent=len(kept) - len(covered),
         users_emptied=kept.n_users - sum(side.n_users for side in sides),
     )
-    return Parts(sides[0], _half_members(sides[1], rng), _half_members(sides[2], rng), filtered)
+    return MemberSplit(sides[0], _draw_members(sides[1], rng), _draw_members(sides[2], rng), filtered)
 
 
-def _renumber(dataset: Dataset, users: IntArray, items: IntArray) -> Dataset:
+def _select_users(dataset: Dataset, users: IntArray, items: IntArray) -> Dataset:
     """The interactions of these users, users and items numbered anew; users without interactions are left out."""
     rows = dataset.take(np.isin(dataset.user, users))
     users = np.unique(rows.user)
@@ -109,7 +111,7 @@ def _renumber(dataset: Dataset, users: IntArray, items: IntArray) -> Dataset:
     )
 
 
-def _half_members(data: Dataset, rng: np.random.Generator) -> Side:
+def _draw_members(data: Dataset, rng: np.random.Generator) -> MemberPart:
     if data.n_users < 2:
         raise DataError(
             f"'{data.name}' cannot be split in three: a part has fewer than two users whose items the item-vector part "
@@ -117,4 +119,4 @@ def _half_members(data: Dataset, rng: np.random.Generator) -> Side:
         )
     member = np.zeros(data.n_users, dtype=np.bool_)
     member[rng.permutation(data.n_users)[: data.n_users // 2]] = True
-    return Side(data, member)
+    return MemberPart(data, member)

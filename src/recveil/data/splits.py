@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Dataset, IntArray, Split
 
-__all__ = ["leave_one_out", "ratio"]
+__all__ = ["leave_one_out", "split_by_ratio"]
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,9 @@ def leave_one_out(dataset: Dataset, *, rng: np.random.Generator | None = None, f
     return _take_parts(dataset, test=enough & (from_end == 0), valid=enough & (from_end == 1))
 
 
-def ratio(dataset: Dataset, *, test: float = 0.2, valid: float = 0.1, rng: np.random.Generator | None = None) -> Split:
+def split_by_ratio(
+    dataset: Dataset, *, test: float = 0.2, valid: float = 0.1, rng: np.random.Generator | None = None
+) -> Split:
     """Hold out shares of each user's interactions for test and validation.
 
     Shares are rounded down, so every user keeps an interaction in training.
@@ -86,7 +88,7 @@ def _order_keys(dataset: Dataset, rng: np.random.Generator | None, file_order: b
     if dataset.time is not None or file_order:
         return dataset.time
     log.warning("'%s' has no timestamps, so each user's held-out items were drawn at random.", dataset.name)
-    return (generator(0, "held out") if rng is None else rng).random(len(dataset))
+    return (make_generator(0, "held out") if rng is None else rng).random(len(dataset))
 
 
 def _locate_rows(dataset: Dataset, order_keys: NDArray[np.generic] | None) -> tuple[IntArray, IntArray]:

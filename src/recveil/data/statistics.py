@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from recveil.core.types import Attribute, Dataset
 
-__all__ = ["describe"]
+__all__ = ["describe_dataset"]
 
 
-def describe(dataset: Dataset) -> dict[str, Any]:
+def describe_dataset(dataset: Dataset) -> dict[str, Any]:
     """The size and make-up of a data set as plain values."""
     cells = dataset.n_users * dataset.n_items
     time = dataset.time
@@ -23,21 +23,21 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "interactions": len(dataset),
         "density": len(dataset) / cells if cells else 0.0,
         "time": None if time is None or len(time) == 0 else {"first": time.min().item(), "last": time.max().item()},
-        "per_user": _quantiles(np.bincount(dataset.user, minlength=dataset.n_users)),
-        "per_item": _quantiles(np.bincount(dataset.item, minlength=dataset.n_items)),
-        "attributes": {name: _summary(attribute) for name, attribute in dataset.attributes.items()},
+        "per_user": _compute_quantiles(np.bincount(dataset.user, minlength=dataset.n_users)),
+        "per_item": _compute_quantiles(np.bincount(dataset.item, minlength=dataset.n_items)),
+        "attributes": {name: _summarize_attribute(attribute) for name, attribute in dataset.attributes.items()},
     }
 
 
-def _quantiles(counts: NDArray[Any]) -> dict[str, float]:
+def _compute_quantiles(counts: NDArray[Any]) -> dict[str, float]:
     names = ("min", "q25", "median", "q75", "max")
     return {name: float(np.quantile(counts, q)) for name, q in zip(names, (0, 0.25, 0.5, 0.75, 1), strict=True)}
 
 
-def _summary(attribute: Attribute) -> dict[str, Any]:
+def _summarize_attribute(attribute: Attribute) -> dict[str, Any]:
     unknown = int((~attribute.known).sum())
     if attribute.values is not None:
         known = attribute.values[attribute.known]
-        numbers = _quantiles(known) if len(known) else None
+        numbers = _compute_quantiles(known) if len(known) else None
         return {"unknown": unknown, "values": numbers}
     return {"unknown": unknown, "classes": dict(zip(attribute.labels, attribute.counts.tolist(), strict=True))}

@@ -6,7 +6,7 @@ of an attribute stand at equal distances (its leak) from each other, each attrib
 
 - at leak 0 the attribute is drawn by itself and nothing else depends on it: no attack beats chance in the population;
 - whatever is made from the interactions knows no more of a class than the taste does, and the best guess from the
-  taste has a balanced accuracy in closed form (`bayes_accuracy`): a ceiling for every attack on every release.
+  taste has a balanced accuracy in closed form (`compute_bayes_accuracy`): a ceiling for every attack on every release.
 
 Both speak of the population; on n users an attack may exceed the ceiling by chance, as any estimate may.
 """
@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from scipy import integrate, special
 
 from recveil.core.errors import UsageError, unknown_name
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
 
-__all__ = ["SHARES", "World", "bayes_accuracy", "class_means", "demo_world", "make_world"]
+__all__ = ["CLASS_SHARES", "World", "compute_bayes_accuracy", "place_class_means", "make_demo_world", "make_world"]
 
-SHARES: Mapping[str, Mapping[str, float]] = {
+CLASS_SHARES: Mapping[str, Mapping[str, float]] = {
     "gender": {"F": 0.35, "M": 0.65},
     "age": {"<35": 0.5, "35-44": 0.3, "45+": 0.2},
     "handedness": {"left": 0.3, "right": 0.7},
@@ -34,11 +34,11 @@ SHARES: Mapping[str, Mapping[str, float]] = {
 }
 """The attributes a world can have, and how common each class is."""
 
-ZIPF = 0.8  # popularity of the r-th item is r ** -ZIPF: a long tail
-ACTIVITY = 0.7  # spread of the logarithm of users' history lengths
-FEWEST = 5  # interactions of the least active user, where the total allows
-DAY = 86_400
-BLOCK = 2_000_000  # scores held at once
+POPULARITY_EXPONENT = 0.8  # popularity of the r-th item is r ** -ZIPF: a long tail
+ACTIVITY_SPREAD = 0.7  # spread of the logarithm of users' history lengths
+MIN_INTERACTIONS_PER_USER = 5  # interactions of the least active user, where the total allows
+SECONDS_PER_DAY = 86_400
+BLOCK_SCORES = 2_000_000  # scores held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class World:
     bayes: Mapping[str, float]
 
 
-def demo_world(seed: int = 0) -> World:
+def make_demo_world(seed: int = 0) -> World:
     """The embedded world: 3,000 users, 800 items, 150,000 interactions.
 
     Gender leaks strongly, age moderately, handedness not at all.
@@ -66,7 +66,7 @@ def demo_world(seed: int = 0) -> World:
         leaks=leaks,
         d=24,
         strength=2.4,
-        rng=generator(seed, "world"),
+        rng=make_generator(seed, "world"),
     )
 
 
@@ -76,7 +76,7 @@ def make_world(
     n_items: int = 800,
     n_interactions: int = 100_000,
     leaks: Mapping[str, float],
-    shares: Mapping[str, Mapping[str, float]] = SHARES,
+    shares: Mapping[str, Mapping[str, float]] = CLASS_SHARES,
     d: int = 12,
     strength: float = 1.8,
     rng: np.random.Generator,
@@ -94,23 +94,25 @@ def make_world(
         strength: how much taste counts against popularity in what users pick.
         rng: where all randomness comes from.
     """
-    _check(n_users, n_items, n_interactions, leaks, shares, d)
+    _check_size(n_users, n_items, n_interactions, leaks, shares, d)
     # One stream for each role, so that the labels of one attribute move nothing else.
     label_rng, taste_rng, item_rng, pick_rng, time_rng = rng.spawn(5)
-    attributes = {name: _draw(name, shares[name], n_users, label_rng) for name in leaks}
+    attributes = {name: _draw_attribute(name, shares[name], n_users, label_rng) for name in leaks}
     taste = taste_rng.standard_normal((n_users, d), dtype=np.float32)
-    taste += _class_part(attributes, leaks, d)
+    taste += _shift_by_class(attributes, leaks, d)
     item_vectors = item_rng.standard_normal((n_items, d), dtype=np.float32)
-    popularity = (-ZIPF * np.log1p(item_rng.permutation(n_items))).astype(np.float32)
-    lengths = _lengths(n_users, n_items, n_interactions, pick_rng)
+    popularity = (-POPULARITY_EXPONENT * np.log1p(item_rng.permutation(n_items))).astype(np.float32)
+    lengths = _draw_lengths(n_users, n_items, n_interactions, pick_rng)
     weights = (strength / np.sqrt(d)) * item_vectors.T
-    user, item = _pick(taste, weights.astype(np.float32), popularity, lengths, pick_rng)
-    user, item, time = _in_time(user, item, n_users, time_rng)
+    user, item = _draw_items(taste, weights.astype(np.float32), popularity, lengths, pick_rng)
+    user, item, time = _draw_times(user, item, n_users, time_rng)
     dataset = Dataset("synthetic", user, item, time, np.arange(n_users), np.arange(n_items), attributes)
-    return World(dataset, taste, item_vectors, {a: bayes_accuracy(len(shares[a]), leak) for a, leak in leaks.items()})
+    return World(
+        dataset, taste, item_vectors, {a: compute_bayes_accuracy(len(shares[a]), leak) for a, leak in leaks.items()}
+    )
 
 
-def bayes_accuracy(n_classes: int, distance: float) -> float:
+def compute_bayes_accuracy(n_classes: int, distance: float) -> float:
     """The best balanced accuracy for Gaussian classes whose means stand at this distance from each other.
 
     The classes share the covariance I, so the nearest mean is the best guess whatever the class sizes, and is right
@@ -127,7 +129,7 @@ def bayes_accuracy(n_classes: int, distance: float) -> float:
     return float(integrate.quad(right, shift - 10, shift + 10, epsabs=1e-10, limit=200)[0])
 
 
-def class_means(n_classes: int, distance: float) -> FloatArray:
+def place_class_means(n_classes: int, distance: float) -> FloatArray:
     """(n_classes, n_classes - 1) points around 0, each at this distance from every other: a regular simplex."""
     corners = np.eye(n_classes) - 1 / n_classes
     # The corners span one dimension less than they have coordinates; an orthonormal basis of that span removes it.
@@ -136,7 +138,7 @@ def class_means(n_classes: int, distance: float) -> FloatArray:
     return means
 
 
-def _check(
+def _check_size(
     n_users: int,
     n_items: int,
     n_interactions: int,
@@ -144,7 +146,7 @@ def _check(
     shares: Mapping[str, Mapping[str, float]],
     d: int,
 ) -> None:
-    most = _most(n_items)
+    most = _max_interactions(n_items)
     if not n_users <= n_interactions <= n_users * most:
         raise UsageError(
             f"{n_interactions} interactions do not fit {n_users} users and {n_items} items: each user has at least "
@@ -160,34 +162,34 @@ def _check(
         raise UsageError(f"These attributes need {needed} dimensions of taste and d is {d}; use d={needed} or more.")
 
 
-def _draw(name: str, shares: Mapping[str, float], n_users: int, rng: np.random.Generator) -> Attribute:
+def _draw_attribute(name: str, shares: Mapping[str, float], n_users: int, rng: np.random.Generator) -> Attribute:
     edges = np.cumsum(list(shares.values()))
     codes = np.searchsorted(edges[:-1] / edges[-1], rng.random(n_users), side="right")
     return Attribute(name, codes.astype(np.int64), tuple(shares))
 
 
-def _class_part(attributes: Mapping[str, Attribute], leaks: Mapping[str, float], d: int) -> NDArray[np.float32]:
-    blocks = [class_means(len(a.labels), leaks[name])[a.codes] for name, a in attributes.items()]
+def _shift_by_class(attributes: Mapping[str, Attribute], leaks: Mapping[str, float], d: int) -> NDArray[np.float32]:
+    blocks = [place_class_means(len(a.labels), leaks[name])[a.codes] for name, a in attributes.items()]
     shift = np.concatenate(blocks, axis=1) if blocks else np.zeros((1, 0))
     return np.pad(shift, ((0, 0), (0, d - shift.shape[1]))).astype(np.float32)
 
 
-def _most(n_items: int) -> int:
+def _max_interactions(n_items: int) -> int:
     return max(1, n_items // 2)
 
 
-def _lengths(n_users: int, n_items: int, total: int, rng: np.random.Generator) -> IntArray:
+def _draw_lengths(n_users: int, n_items: int, total: int, rng: np.random.Generator) -> IntArray:
     """How many items each user touches: a long tail that sums to the total."""
-    weight = rng.lognormal(0.0, ACTIVITY, n_users)
-    lengths = np.full(n_users, min(FEWEST, total // n_users, _most(n_items)))
+    weight = rng.lognormal(0.0, ACTIVITY_SPREAD, n_users)
+    lengths = np.full(n_users, min(MIN_INTERACTIONS_PER_USER, total // n_users, _max_interactions(n_items)))
     while (missing := total - int(lengths.sum())) > 0:
         # Nobody goes past the most; what a user cannot take is handed out again among the others.
-        share = np.where(lengths < _most(n_items), weight, 0.0)
-        lengths = np.minimum(lengths + rng.multinomial(missing, share / share.sum()), _most(n_items))
+        share = np.where(lengths < _max_interactions(n_items), weight, 0.0)
+        lengths = np.minimum(lengths + rng.multinomial(missing, share / share.sum()), _max_interactions(n_items))
     return lengths
 
 
-def _pick(
+def _draw_items(
     taste: NDArray[np.float32],
     weights: NDArray[np.float32],
     popularity: NDArray[np.float32],
@@ -200,7 +202,7 @@ def _pick(
     """
     n_items = len(popularity)
     by_length = np.argsort(lengths, kind="stable")  # users of like length together waste little work
-    size = max(1, BLOCK // n_items)
+    size = max(1, BLOCK_SCORES // n_items)
     users, items = [], []
     for start in range(0, len(lengths), size):
         block = by_length[start : start + size]
@@ -218,12 +220,12 @@ def _pick(
     return np.concatenate(users).astype(np.int64), np.concatenate(items).astype(np.int64)
 
 
-def _in_time(
+def _draw_times(
     user: IntArray, item: IntArray, n_users: int, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Each user is about for some days of two years and touches the items in random order; rows by user, then time."""
-    start = rng.integers(0, 730 * DAY, n_users)
-    stay = rng.exponential(30 * DAY, n_users)
+    start = rng.integers(0, 730 * SECONDS_PER_DAY, n_users)
+    stay = rng.exponential(30 * SECONDS_PER_DAY, n_users)
     time = (start[user] + rng.random(len(user)) * stay[user]).astype(np.int64)
     order = np.lexsort((time, user))
     return user[order], item[order], time[order]

@@ -17,8 +17,8 @@ from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.sampling import build_interaction_matrix, from_histories
-from recveil.models.scoring import dot_scores
+from recveil.models.sampling import build_interaction_matrix, wrap_histories
+from recveil.models.scoring import compute_dot_scores
 
 __all__ = ["ALS"]
 
@@ -33,7 +33,7 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
 but then a vector depends on the last few items only.
 """
 
-_BLOCK = 2**22  # numbers gathered at a time
+_BLOCK_NUMBERS = 2**22  # numbers gathered at a time
 
 
 @dataclass
@@ -74,16 +74,16 @@ class ALS:
         by_item = sparse.csr_array(by_user.T)
         d = self.embedding_size
         item = torch.randn(split.train.n_items, d, generator=generator, device=device) * (0.1 / d**0.5)
-        user = self._solve(item, by_user)
+        user = self._solve_rows(item, by_user)
         for _ in track_progress(range(self.epochs), "training ALS", self.epochs):
-            item = self._solve(user, by_item)
-            user = self._solve(item, by_user)
+            item = self._solve_rows(user, by_item)
+            user = self._solve_rows(item, by_user)
         self.user_vectors_, self.item_vectors_ = user.cpu().numpy(), item.cpu().numpy()
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
-        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Vectors for users outside training, by the very equation that gave those of the training users.
@@ -91,16 +91,16 @@ class ALS:
         Histories are in order of time, oldest first (it matters with `recency` alone).
         """
         item = torch.as_tensor(self.item_vectors_, device=resolve_device(self.device))
-        data: Dataset = from_histories(histories, len(item))
-        return np.asarray(self._solve(item, build_interaction_matrix(data, self.recency)).cpu().numpy())
+        data: Dataset = wrap_histories(histories, len(item))
+        return np.asarray(self._solve_rows(item, build_interaction_matrix(data, self.recency)).cpu().numpy())
 
-    def _solve(self, fixed: torch.Tensor, touched: sparse.csr_array) -> torch.Tensor:
+    def _solve_rows(self, fixed: torch.Tensor, touched: sparse.csr_array) -> torch.Tensor:
         """The best vector of every row of `touched`, given the vectors of its columns."""
         n, d = touched.shape[0], fixed.shape[1]
         gram = self.weight * (fixed.T @ fixed)
         eye = torch.eye(d, device=fixed.device)
         out = fixed.new_empty(n, d)
-        for block in _blocks(touched, d):
+        for block in _iterate_blocks(touched, d):
             rows, columns, weights = (torch.as_tensor(part, device=fixed.device) for part in block)
             known = fixed[columns]  # (rows, longest, d)
             counted = known * weights[:, :, None]
@@ -111,7 +111,7 @@ class ALS:
         return out
 
 
-def _blocks(touched: sparse.csr_array, d: int) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+def _iterate_blocks(touched: sparse.csr_array, d: int) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
     """Rows of like length together, their columns and weights side by side; weights of 0 fill up the shorter."""
     length = np.diff(touched.indptr)
     order = np.argsort(length, kind="stable")
@@ -119,7 +119,7 @@ def _blocks(touched: sparse.csr_array, d: int) -> Iterator[tuple[IntArray, IntAr
     while at < len(order):
         # Rows are in order of length, so the longest of the next few is known before they are cut.
         room = np.maximum(length[order[at:]], d) * np.arange(1, len(order) - at + 1) * d
-        end = at + max(1, int(np.searchsorted(room, _BLOCK, side="right")))
+        end = at + max(1, int(np.searchsorted(room, _BLOCK_NUMBERS, side="right")))
         rows = order[at:end]
         longest = int(length[rows[-1]])
         inside = np.arange(longest) < length[rows][:, None]

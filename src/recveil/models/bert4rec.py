@@ -15,19 +15,19 @@ from recveil.core.errors import UsageError
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.layers import dropout, fresh, table
-from recveil.models.sampling import shuffled
-from recveil.models.scoring import dot_scores
+from recveil.models.layers import apply_dropout, make_layer, make_table
+from recveil.models.sampling import draw_batches
+from recveil.models.scoring import compute_dot_scores
 from recveil.models.sequences import (
     NO_TARGET,
     Histories,
     Windows,
-    check_options,
-    chosen_places,
+    apply_in_blocks,
+    check_sequence_options,
+    compute_softmax_loss,
+    encode_histories,
     fit_reader,
-    in_blocks,
-    read_histories,
-    softmax_loss,
+    index_places,
 )
 
 __all__ = ["BERT4Rec"]
@@ -89,23 +89,23 @@ class BERT4Rec:
         """Learn from the training part, stopping on the validation items."""
         if not 0 < self.mask < 1:
             raise UsageError(f"mask is {self.mask}. It is the share of items to take out, between 0 and 1.")
-        check_options(self.max_length, self.dropout, shortest=2)
-        fit_reader(self, _Transformer, split, penalty=penalty, rng=rng, label="training BERT4Rec", block=_BLOCK)
+        check_sequence_options(self.max_length, self.dropout, shortest=2)
+        fit_reader(self, _Transformer, split, penalty=penalty, rng=rng, label="training BERT4Rec", block=_BLOCK_USERS)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
-        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Vectors for users outside training, by the very network that gave those of the training users.
 
         Histories are read in the order given, oldest item first.
         """
-        return read_histories(self, _Transformer, histories)
+        return encode_histories(self, _Transformer, histories)
 
 
-_BLOCK = 512  # users encoded at a time
+_BLOCK_USERS = 512  # users encoded at a time
 
 
 class _Transformer(torch.nn.Module):
@@ -118,27 +118,27 @@ class _Transformer(torch.nn.Module):
         self.options, self.line, self.n_users, self.generator = options, line, line.n_users, generator
         self.nothing, self.missing = line.n_items, line.n_items + 1
         d = options.hidden_size
-        self.item = table(line.n_items + 2, d, 0.02 * d**0.5, generator)
-        self.place = table(options.max_length, d, 0.02 * d**0.5, generator)
+        self.item = make_table(line.n_items + 2, d, 0.02 * d**0.5, generator)
+        self.place = make_table(options.max_length, d, 0.02 * d**0.5, generator)
         self.blocks = torch.nn.ModuleList(_Block(options, generator) for _ in range(options.blocks))
         self.norm = torch.nn.LayerNorm(d, device=generator.device)
-        self.last = fresh(torch.nn.Linear, d, d, generator=generator)
+        self.last = make_layer(torch.nn.Linear, d, d, generator=generator)
         self.last_norm = torch.nn.LayerNorm(d, device=generator.device)
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """What is read (some items missing), where they are missing, and what they were."""
-        draws = [self._draw(generator, self.options.mask) for _ in range(self.options.copies)]
-        whole, gone = (torch.cat(parts) for parts in zip(*draws, self._draw(generator, 0.0), strict=True))
-        order = shuffled(len(whole), self.options.batch_size, generator)
+        draws = [self._draw_masks(generator, self.options.mask) for _ in range(self.options.copies)]
+        whole, gone = (torch.cat(parts) for parts in zip(*draws, self._draw_masks(generator, 0.0), strict=True))
+        order = draw_batches(len(whole), self.options.batch_size, generator)
         whole, gone = whole[order], gone[order]
-        index, true = chosen_places(gone)
+        index, true = index_places(gone)
         target = whole.flatten(1).gather(1, index).masked_fill(~true, NO_TARGET)
         return whole.masked_fill_(gone, self.missing), index, target
 
-    def _draw(self, generator: torch.Generator, mask: float) -> tuple[torch.Tensor, torch.Tensor]:
+    def _draw_masks(self, generator: torch.Generator, mask: float) -> tuple[torch.Tensor, torch.Tensor]:
         """All windows, and which items of them to take out: this share, or the last one where that is none."""
-        _, end = self.windows.draw(generator)
-        read = self.line.before(self.windows.user, end, self.options.max_length)
+        _, end = self.windows.draw_bounds(generator)
+        read = self.line.items_before(self.windows.user, end, self.options.max_length)
         gone = torch.rand(read.shape, generator=generator, device=read.device) < mask
         gone &= read != self.nothing
         gone[:, -1] |= ~gone.any(1)
@@ -147,32 +147,32 @@ class _Transformer(torch.nn.Module):
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         read, index, target = batch
         with torch.autocast(read.device.type, torch.bfloat16, enabled=read.is_cuda):
-            states = self._encoded(read, self.options.dropout).flatten(0, 1).index_select(0, index)
-            return softmax_loss(self._finished(states), self.item[: self.nothing], target)
+            states = self._encode_items(read, self.options.dropout).flatten(0, 1).index_select(0, index)
+            return compute_softmax_loss(self._project_states(states), self.item[: self.nothing], target)
 
-    def _encoded(self, read: torch.Tensor, rate: float) -> torch.Tensor:
-        x = dropout(functional.embedding(read, self.item) + self.place, rate, self.generator)
+    def _encode_items(self, read: torch.Tensor, rate: float) -> torch.Tensor:
+        x = apply_dropout(functional.embedding(read, self.item) + self.place, rate, self.generator)
         real = (read != self.nothing)[:, None, None, :]
         for block in self.blocks:
             x = block(x, real, rate, self.generator)
         return x
 
-    def _finished(self, states: torch.Tensor) -> torch.Tensor:
+    def _project_states(self, states: torch.Tensor) -> torch.Tensor:
         finished: torch.Tensor = self.last_norm(functional.gelu(self.last(self.norm(states))))
         return finished
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
-        return in_blocks(self._next, users, _BLOCK)
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
+        return apply_in_blocks(self._encode_next_item, users, _BLOCK_USERS)
 
-    def _next(self, users: torch.Tensor) -> torch.Tensor:
-        known = self.line.last(users, self.options.max_length - 1)
+    def _encode_next_item(self, users: torch.Tensor) -> torch.Tensor:
+        known = self.line.last_items(users, self.options.max_length - 1)
         read = torch.cat([known, torch.full_like(users, self.missing)[:, None]], 1)
-        return self._finished(self._encoded(read, 0.0)[:, -1])
+        return self._project_states(self._encode_items(read, 0.0)[:, -1])
 
-    def item_rows(self) -> torch.Tensor:
+    def compute_item_vectors(self) -> torch.Tensor:
         return self.item[: self.nothing]
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
         return rows @ self.item[: self.nothing].T
 
 
@@ -186,13 +186,13 @@ class _Block(torch.nn.Module):
             raise UsageError(f"hidden_size is {d} and heads is {options.heads}. The first must be a multiple.")
         self.heads = options.heads
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(d, device=generator.device) for _ in range(2))
-        self.ask = fresh(torch.nn.Linear, d, 3 * d, generator=generator)
-        self.answer = fresh(torch.nn.Linear, d, d, generator=generator)
-        self.up = fresh(torch.nn.Linear, d, 4 * d, generator=generator)
-        self.down = fresh(torch.nn.Linear, 4 * d, d, generator=generator)
+        self.ask = make_layer(torch.nn.Linear, d, 3 * d, generator=generator)
+        self.answer = make_layer(torch.nn.Linear, d, d, generator=generator)
+        self.up = make_layer(torch.nn.Linear, d, 4 * d, generator=generator)
+        self.down = make_layer(torch.nn.Linear, 4 * d, d, generator=generator)
 
     def forward(self, x: torch.Tensor, real: torch.Tensor, rate: float, generator: torch.Generator) -> torch.Tensor:
         query, key, value = self.ask(self.norms[0](x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         heard = functional.scaled_dot_product_attention(query, key, value, attn_mask=real)
-        x = x + dropout(self.answer(heard.transpose(1, 2).flatten(2)), rate, generator)
-        return x + dropout(self.down(functional.gelu(self.up(self.norms[1](x)))), rate, generator)
+        x = x + apply_dropout(self.answer(heard.transpose(1, 2).flatten(2)), rate, generator)
+        return x + apply_dropout(self.down(functional.gelu(self.up(self.norms[1](x)))), rate, generator)

@@ -15,10 +15,10 @@ from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.layers import table
-from recveil.models.sampling import Positives, from_histories, positives
-from recveil.models.scoring import dot_scores
-from recveil.models.training_loop import Schedule, all_users, train
+from recveil.models.layers import make_table
+from recveil.models.sampling import Positives, make_positives, wrap_histories
+from recveil.models.scoring import compute_dot_scores
+from recveil.models.training_loop import Schedule, compute_user_table, train_network
 
 __all__ = ["BPRMF"]
 
@@ -36,7 +36,7 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
 }
 """Options by data set, chosen on its validation items (5-core, leave-one-out, full ranking)."""
 
-_PIECE = 2**17  # numbers gathered at a time on the CPU
+_PIECE_NUMBERS = 2**17  # numbers gathered at a time on the CPU
 
 
 @dataclass
@@ -71,17 +71,17 @@ class BPRMF:
         """Learn from the training part, stopping on the validation items."""
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
-        network = _Factors(self, positives(split.train, device, recency=self.recency), generator)
+        network = _BPRFactors(self, make_positives(split.train, device, recency=self.recency), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
-        history = train(network, split, schedule, penalty=penalty, generator=generator, label="training BPR-MF")
+        history = train_network(network, split, schedule, penalty=penalty, generator=generator, label="training BPR-MF")
         self.history_, self.passes_ = history, history.best + 1
-        self.user_vectors_ = all_users(network, penalty)
+        self.user_vectors_ = compute_user_table(network, penalty)
         self.item_vectors_ = network.item.detach().cpu().numpy()
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
-        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Vectors for users outside training: the same loss, for as many passes, with the items held still.
@@ -90,37 +90,37 @@ class BPRMF:
         """
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
-        data = from_histories(histories, len(self.item_vectors_))
-        pairs = positives(data, device, recency=self.recency)
-        network = _Factors(self, pairs, generator)
+        data = wrap_histories(histories, len(self.item_vectors_))
+        pairs = make_positives(data, device, recency=self.recency)
+        network = _BPRFactors(self, pairs, generator)
         network.item.data.copy_(torch.as_tensor(self.item_vectors_))
         network.item.requires_grad_(False)
         schedule = Schedule(self.epochs, self.learning_rate, max_epochs=self.passes_)
-        train(network, None, schedule, generator=generator, label="folding in")
-        return all_users(network)
+        train_network(network, None, schedule, generator=generator, label="folding in")
+        return compute_user_table(network)
 
 
-class _Factors(torch.nn.Module):
+class _BPRFactors(torch.nn.Module):
     """Two tables."""
 
     def __init__(self, options: BPRMF, pairs: Positives, generator: torch.Generator) -> None:
         super().__init__()
         self.options, self.pairs, self.n_users = options, pairs, pairs.n_users
-        self.user = table(pairs.n_users, options.embedding_size, 0.1, generator)
-        self.item = table(pairs.n_items, options.embedding_size, 0.1, generator)
+        self.user = make_table(pairs.n_users, options.embedding_size, 0.1, generator)
+        self.item = make_table(pairs.n_items, options.embedding_size, 0.1, generator)
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        return self.pairs.epoch(self.options.batch_size, self.options.candidates, generator)
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        return self.pairs.draw_epoch(self.options.batch_size, self.options.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         users, liked, candidates = batch
-        others = self._hardest(users, candidates)
-        loss: torch.Tensor = _Order.apply(  # type: ignore[no-untyped-call]
+        others = self._select_hardest(users, candidates)
+        loss: torch.Tensor = _PairwiseLoss.apply(  # type: ignore[no-untyped-call]
             self.user, self.item, users, liked, others, self.options.reg
         )
         return loss
 
-    def _hardest(self, users: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+    def _select_hardest(self, users: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
         """Of each row of candidates the one its user scores highest."""
         count = candidates.shape[1]
         if count == 1:
@@ -128,7 +128,7 @@ class _Factors(torch.nn.Module):
         with torch.no_grad():
             best = torch.empty_like(candidates[:, :1])
             # On the CPU in pieces that stay in its cache; elsewhere at once.
-            size = max(1, _PIECE // (count * self.item.shape[1])) if not self.item.is_cuda else len(users)
+            size = max(1, _PIECE_NUMBERS // (count * self.item.shape[1])) if not self.item.is_cuda else len(users)
             for at in range(0, len(users), size):
                 some = slice(at, at + size)
                 rows = self.item.index_select(0, candidates[some].reshape(-1)).view(-1, count, self.item.shape[1])
@@ -136,17 +136,17 @@ class _Factors(torch.nn.Module):
                 best[some] = torch.bmm(rows, user[:, :, None]).squeeze(2).argmax(1, keepdim=True)
         return candidates.gather(1, best)[:, 0]
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         return self.user.index_select(0, users)
 
-    def item_rows(self) -> torch.Tensor:
+    def compute_item_vectors(self) -> torch.Tensor:
         return self.item
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
         return rows @ self.item.T
 
 
-class _Order(torch.autograd.Function):
+class _PairwiseLoss(torch.autograd.Function):
     """The loss and, in the same breath, its gradient: half the time of letting autograd find it.
 
     mean log(1 + exp(-p.(q - r))) + reg * mean(|p|^2 + |q|^2 + |r|^2), over users p, positives q and negatives r.

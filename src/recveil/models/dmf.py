@@ -18,11 +18,17 @@ from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.layers import fresh, table, weights
-from recveil.models.sampling import build_interaction_matrix, check_sampling, from_histories, hardest, positives
-from recveil.models.scoring import dot_scores
-from recveil.models.sparse_products import Matrix, spread
-from recveil.models.training_loop import Schedule, all_users, train
+from recveil.models.layers import export_weights, make_layer, make_table
+from recveil.models.sampling import (
+    build_interaction_matrix,
+    check_sampling,
+    make_positives,
+    select_hardest,
+    wrap_histories,
+)
+from recveil.models.scoring import compute_dot_scores
+from recveil.models.sparse_products import SparseMatrix, multiply_sparse
+from recveil.models.training_loop import Schedule, compute_user_table, train_network
 
 __all__ = ["DMF"]
 
@@ -91,16 +97,18 @@ class DMF:
         generator = make_torch_generator(rng, device)
         network = _Towers(self, split.train, generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
-        self.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label="training DMF")
-        self.user_vectors_ = all_users(network, penalty)
+        self.history_ = train_network(
+            network, split, schedule, penalty=penalty, generator=generator, label="training DMF"
+        )
+        self.user_vectors_ = compute_user_table(network, penalty)
         with torch.no_grad():
-            self.item_vectors_ = network.item_rows().cpu().numpy()
-        self.weights_ = weights(network.user_tower)
+            self.item_vectors_ = network.compute_item_vectors().cpu().numpy()
+        self.weights_ = export_weights(network.user_tower)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
-        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Vectors for users outside training: the tower on their rows, exactly as for the users of training.
@@ -109,12 +117,12 @@ class DMF:
         defense does at its end is not repeated.
         """
         device = resolve_device(self.device)
-        data = from_histories(histories, len(self.item_vectors_))
+        data = wrap_histories(histories, len(self.item_vectors_))
         tower = _Tower(self, data.n_items, torch.Generator(device=device))
         tower.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
         with torch.no_grad():
-            rows = Matrix(_unit_rows(build_interaction_matrix(data, self.recency)), device)
-            return np.asarray(tower.finish(spread(rows, tower.first)).cpu().numpy())
+            rows = SparseMatrix(_scale_rows(build_interaction_matrix(data, self.recency)), device)
+            return np.asarray(tower.compute_vectors(multiply_sparse(rows, tower.first)).cpu().numpy())
 
 
 class _Tower(torch.nn.Module):
@@ -123,11 +131,11 @@ class _Tower(torch.nn.Module):
     def __init__(self, options: DMF, width: int, generator: torch.Generator) -> None:
         super().__init__()
         self.unit = options.similarity == "cosine"
-        self.first = table(width, options.hidden_size, 1.0, generator)
+        self.first = make_table(width, options.hidden_size, 1.0, generator)
         self.shift = torch.nn.Parameter(torch.zeros(options.hidden_size, device=generator.device))
-        self.second = fresh(torch.nn.Linear, options.hidden_size, options.embedding_size, generator=generator)
+        self.second = make_layer(torch.nn.Linear, options.hidden_size, options.embedding_size, generator=generator)
 
-    def finish(self, summed: torch.Tensor) -> torch.Tensor:
+    def compute_vectors(self, summed: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = self.second(functional.relu(summed + self.shift))
         return functional.normalize(out, dim=1) if self.unit else out
 
@@ -139,10 +147,10 @@ class _Towers(torch.nn.Module):
         super().__init__()
         device = generator.device
         self.options, self.n_users = options, data.n_users
-        self.pairs = positives(data, device, recency=options.recency)
+        self.pairs = make_positives(data, device, recency=options.recency)
         counted = build_interaction_matrix(data, options.recency)
-        rows, columns = _unit_rows(counted), _unit_rows(sparse.csr_array(counted.T))
-        self.rows, self.columns = Matrix(rows, device), Matrix(columns, device)
+        rows, columns = _scale_rows(counted), _scale_rows(sparse.csr_array(counted.T))
+        self.rows, self.columns = SparseMatrix(rows, device), SparseMatrix(columns, device)
         user, item = counted.nonzero()
         self.keys = torch.as_tensor(user.astype(np.int64) * data.n_items + item, device=device)
         # (pairs, 2): the share of each pair in the row of its user and in the column of its item
@@ -160,66 +168,73 @@ class _Towers(torch.nn.Module):
         self.kept = None
         return super().train(mode)
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         o = self.options
-        users, liked, drawn = self.pairs.epoch(o.batch_size, o.n_negatives * o.candidates, generator)
+        users, liked, drawn = self.pairs.draw_epoch(o.batch_size, o.n_negatives * o.candidates, generator)
         place = torch.searchsorted(self.keys, users * self.pairs.n_items + liked)
         return users, liked, drawn, self.share[place]
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         users, liked, drawn, share = batch
-        by_user, by_item, items = self._summed()
-        user = self.user_tower.finish(_without(by_user, users, self.user_tower.first, liked, share[:, 0]))
-        like = self.item_tower.finish(_without(by_item, liked, self.item_tower.first, users, share[:, 1]))
+        by_user, by_item, items = self._sum_layers()
+        user = self.user_tower.compute_vectors(
+            _remove_entries(by_user, users, self.user_tower.first, liked, share[:, 0])
+        )
+        like = self.item_tower.compute_vectors(
+            _remove_entries(by_item, liked, self.item_tower.first, users, share[:, 1])
+        )
 
         def against(others: torch.Tensor) -> torch.Tensor:
             rows = items.index_select(0, others.reshape(-1)).view(*others.shape, -1)
             return torch.bmm(rows, user[:, :, None]).squeeze(2)
 
-        others = hardest(against, drawn, self.options.n_negatives)
+        others = select_hardest(against, drawn, self.options.n_negatives)
         score = torch.cat([(user * like).sum(1, keepdim=True), against(others)], 1)
         truth = torch.zeros_like(score)
         truth[:, 0] = 1.0
         miss = functional.binary_cross_entropy_with_logits(self.sharpness * score + self.offset, truth)
         return miss + self.options.reg * (user.square().sum() + like.square().sum()) / len(users)
 
-    def _summed(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _sum_layers(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """First layers of all users and items, and the items' vectors; once a step, and once while nothing is learned.
 
         A step looks at few users beside all items, so the users' vectors are not among them.
         """
         if self.kept is not None:
             return self.kept
-        by_user, by_item = spread(self.rows, self.user_tower.first), spread(self.columns, self.item_tower.first)
-        summed = by_user, by_item, self.item_tower.finish(by_item)
+        by_user, by_item = (
+            multiply_sparse(self.rows, self.user_tower.first),
+            multiply_sparse(self.columns, self.item_tower.first),
+        )
+        summed = by_user, by_item, self.item_tower.compute_vectors(by_item)
         if self.training == by_user.requires_grad:
             self.kept = summed
         if self.training and by_user.requires_grad:
-            by_user.register_hook(self._forget)  # type: ignore[no-untyped-call]
+            by_user.register_hook(self._clear_cache)  # type: ignore[no-untyped-call]
         return summed
 
-    def _forget(self, _: torch.Tensor) -> None:
+    def _clear_cache(self, _: torch.Tensor) -> None:
         # The gradient has come back: the step is over, and what was worked out for it is out of date.
         self.kept = None
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
-        return self.user_tower.finish(self._summed()[0].index_select(0, users))
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
+        return self.user_tower.compute_vectors(self._sum_layers()[0].index_select(0, users))
 
-    def item_rows(self) -> torch.Tensor:
-        return self._summed()[2]
+    def compute_item_vectors(self) -> torch.Tensor:
+        return self._sum_layers()[2]
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows @ self.item_rows().T
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows @ self.compute_item_vectors().T
 
 
-def _unit_rows(counted: sparse.csr_array) -> sparse.csr_array:
+def _scale_rows(counted: sparse.csr_array) -> sparse.csr_array:
     length = np.sqrt(np.asarray(counted.multiply(counted).sum(1)))
     scaled = counted.copy()
     scaled.data = (counted.data / np.repeat(np.maximum(length, 1e-12), np.diff(counted.indptr))).astype(np.float32)
     return scaled
 
 
-def _without(
+def _remove_entries(
     summed: torch.Tensor, rows: torch.Tensor, first: torch.Tensor, columns: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
     """The summed rows as if one entry each had never been there, and the rest scaled to length 1 again."""

@@ -14,19 +14,19 @@ from torch.nn import functional
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.layers import dropout, fresh, table
-from recveil.models.sampling import shuffled
-from recveil.models.scoring import dot_scores
+from recveil.models.layers import apply_dropout, make_layer, make_table
+from recveil.models.sampling import draw_batches
+from recveil.models.scoring import compute_dot_scores
 from recveil.models.sequences import (
     NO_TARGET,
     Histories,
     Windows,
-    check_options,
-    chosen_places,
+    apply_in_blocks,
+    check_sequence_options,
+    compute_softmax_loss,
+    encode_histories,
     fit_reader,
-    in_blocks,
-    read_histories,
-    softmax_loss,
+    index_places,
 )
 
 __all__ = ["GRU4Rec"]
@@ -77,23 +77,23 @@ class GRU4Rec:
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part, stopping on the validation items."""
-        check_options(self.max_length, self.dropout)
-        fit_reader(self, _Reader, split, penalty=penalty, rng=rng, label="training GRU4Rec", block=_BLOCK)
+        check_sequence_options(self.max_length, self.dropout)
+        fit_reader(self, _Reader, split, penalty=penalty, rng=rng, label="training GRU4Rec", block=_BLOCK_USERS)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
-        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Vectors for users outside training, by the very network that gave those of the training users.
 
         Histories are read in the order given, oldest item first.
         """
-        return read_histories(self, _Reader, histories)
+        return encode_histories(self, _Reader, histories)
 
 
-_BLOCK = 1024  # users encoded at a time
+_BLOCK_USERS = 1024  # users encoded at a time
 
 
 class _Reader(torch.nn.Module):
@@ -105,47 +105,49 @@ class _Reader(torch.nn.Module):
         super().__init__()
         self.options, self.line, self.n_users, self.generator = options, line, line.n_users, generator
         d = options.hidden_size
-        self.item = table(line.n_items + 1, d, 1.0, generator)
-        self.gru = fresh(torch.nn.GRU, d, d, generator=generator, batch_first=True)
+        self.item = make_table(line.n_items + 1, d, 1.0, generator)
+        self.gru = make_layer(torch.nn.GRU, d, d, generator=generator, batch_first=True)
         self.gru.flatten_parameters()
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """What is read, which places predict something, and what comes next there."""
-        begin, end = self.windows.draw(generator)
-        order = shuffled(len(self.windows), self.options.batch_size, generator)
+        begin, end = self.windows.draw_bounds(generator)
+        order = draw_batches(len(self.windows), self.options.batch_size, generator)
         user, begin, end = (part[order.flatten()] for part in (self.windows.user, begin, end))
-        read, real = self._padded(user, begin - 1, end - 1)
-        target, _ = self._padded(user, begin, end)
-        index, true = chosen_places(real.view(*order.shape, -1))
+        read, real = self._read_windows(user, begin - 1, end - 1)
+        target, _ = self._read_windows(user, begin, end)
+        index, true = index_places(real.view(*order.shape, -1))
         target = target.view(len(order), -1).gather(1, index).masked_fill(~true, NO_TARGET)
         return read.view(*order.shape, -1), index, target
 
-    def _padded(self, user: torch.Tensor, begin: torch.Tensor, end: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _read_windows(
+        self, user: torch.Tensor, begin: torch.Tensor, end: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """The items from begin to end, padded on the right, where a network that reads forward never gets to."""
         places = begin[:, None] + torch.arange(self.options.max_length, device=begin.device)
-        return self.line.at(user, places), places < end[:, None]
+        return self.line.items_at(user, places), places < end[:, None]
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         read, index, target = batch
-        states = self._states(read, self.options.dropout).flatten(0, 1).index_select(0, index)
-        return softmax_loss(states, self.item[:-1], target)
+        states = self._compute_states(read, self.options.dropout).flatten(0, 1).index_select(0, index)
+        return compute_softmax_loss(states, self.item[:-1], target)
 
-    def _states(self, read: torch.Tensor, rate: float) -> torch.Tensor:
-        seen = dropout(functional.embedding(read, self.item), rate, self.generator)
+    def _compute_states(self, read: torch.Tensor, rate: float) -> torch.Tensor:
+        seen = apply_dropout(functional.embedding(read, self.item), rate, self.generator)
         states: torch.Tensor = self.gru(seen)[0]
-        return dropout(states, rate, self.generator)
+        return apply_dropout(states, rate, self.generator)
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
-        return in_blocks(self._last_states, users, _BLOCK)
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
+        return apply_in_blocks(self._compute_last_states, users, _BLOCK_USERS)
 
-    def _last_states(self, users: torch.Tensor) -> torch.Tensor:
+    def _compute_last_states(self, users: torch.Tensor) -> torch.Tensor:
         end = self.line.start[users + 1]
         begin = torch.maximum(self.line.start[users] - 1, end - self.options.max_length)
-        states = self._states(self._padded(users, begin, end)[0], 0.0)
+        states = self._compute_states(self._read_windows(users, begin, end)[0], 0.0)
         return states[torch.arange(len(users), device=users.device), end - begin - 1]
 
-    def item_rows(self) -> torch.Tensor:
+    def compute_item_vectors(self) -> torch.Tensor:
         return self.item[:-1]
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
         return rows @ self.item[:-1].T

@@ -15,8 +15,8 @@ from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
 from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
-from recveil.metrics.ranking import seen_items
-from recveil.models.sampling import from_histories
+from recveil.metrics.ranking import collect_seen_items
+from recveil.models.sampling import wrap_histories
 
 __all__ = ["ItemKNN"]
 
@@ -26,7 +26,7 @@ METHODS = (
     ),
 )
 
-_BLOCK = 2**24  # similarities held at a time
+_BLOCK_SIMILARITIES = 2**24  # similarities held at a time
 
 
 @dataclass
@@ -63,12 +63,12 @@ class ItemKNN:
             )
         if self.neighbors < 1:
             raise UsageError(f"neighbors is {self.neighbors}. An item needs at least one.")
-        seen = seen_items(split.train)
+        seen = collect_seen_items(split.train)
         n_users, n_items = seen.shape
         self.user_vectors_ = np.zeros((n_users, 0), dtype=np.float32)
         self.item_vectors_ = np.zeros((n_items, 0), dtype=np.float32)
         self.seen_start_, self.seen_item_ = seen.indptr.astype(np.int64), seen.indices.astype(np.int64)
-        self.neighbor_, self.like_ = _nearest(seen, self.neighbors)
+        self.neighbor_, self.like_ = _find_neighbors(seen, self.neighbors)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
@@ -79,7 +79,7 @@ class ItemKNN:
         users = np.asarray(users, dtype=np.int64)
         n_items = len(self.item_vectors_)
         if user_vectors is None or user_vectors.shape == (len(users), 0):
-            rows = self._histories()[users]
+            rows = self._build_history_matrix()[users]
         elif user_vectors.shape == (len(users), n_items):
             rows = sparse.csr_array(np.ascontiguousarray(user_vectors, dtype=np.float32))
         else:
@@ -87,19 +87,19 @@ class ItemKNN:
                 f"user_vectors has shape {user_vectors.shape}; for {len(users)} users of this model it must be "
                 f"{(len(users), n_items)}, a history as 0 or 1 per item, or {(len(users), 0)} for their own."
             )
-        return np.asarray((rows @ self._weights()).toarray(), dtype=np.float32)
+        return np.asarray((rows @ self._build_weight_matrix()).toarray(), dtype=np.float32)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """The rows that `score` takes for users outside training: their histories as 0 or 1 per item, exactly."""
-        data: Dataset = from_histories(histories, len(self.item_vectors_))
-        return np.asarray((seen_items(data) > 0).toarray(), dtype=np.float32)
+        data: Dataset = wrap_histories(histories, len(self.item_vectors_))
+        return np.asarray((collect_seen_items(data) > 0).toarray(), dtype=np.float32)
 
-    def _histories(self) -> sparse.csr_array:
+    def _build_history_matrix(self) -> sparse.csr_array:
         ones = np.ones(len(self.seen_item_), dtype=np.float32)
         shape = (len(self.user_vectors_), len(self.item_vectors_))
         return sparse.csr_array((ones, self.seen_item_, self.seen_start_), shape=shape)
 
-    def _weights(self) -> sparse.csr_array:
+    def _build_weight_matrix(self) -> sparse.csr_array:
         """Touched item by scored item."""
         n_items, k = self.neighbor_.shape
         start = np.arange(n_items + 1) * k
@@ -107,7 +107,7 @@ class ItemKNN:
         return sparse.csr_array(to_scored.T)
 
 
-def _nearest(seen: sparse.csr_array, neighbors: int) -> tuple[IntArray, FloatArray]:
+def _find_neighbors(seen: sparse.csr_array, neighbors: int) -> tuple[IntArray, FloatArray]:
     """The items most like each item, nearest first, and how alike they are; a block of items at a time."""
     n_items = seen.shape[1]
     count = np.asarray((seen > 0).sum(0), dtype=np.float64)
@@ -116,7 +116,7 @@ def _nearest(seen: sparse.csr_array, neighbors: int) -> tuple[IntArray, FloatArr
     by_user, by_item = sparse.csr_array(unit), sparse.csr_array(unit.T)
     k = min(neighbors, max(n_items - 1, 1))
     nearest, like = np.zeros((n_items, k), dtype=np.int64), np.zeros((n_items, k), dtype=np.float32)
-    size = max(1, _BLOCK // max(n_items, 1))
+    size = max(1, _BLOCK_SIMILARITIES // max(n_items, 1))
     starts = range(0, n_items, size)
     for at in track_progress(starts, "comparing items", len(starts)):
         some = np.arange(at, min(at + size, n_items))

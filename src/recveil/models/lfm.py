@@ -16,10 +16,10 @@ from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.layers import table
-from recveil.models.sampling import Positives, check_sampling, from_histories, hardest, positives
-from recveil.models.scoring import dot_scores
-from recveil.models.training_loop import Schedule, all_users, train
+from recveil.models.layers import make_table
+from recveil.models.sampling import Positives, check_sampling, make_positives, select_hardest, wrap_histories
+from recveil.models.scoring import compute_dot_scores
+from recveil.models.training_loop import Schedule, compute_user_table, train_network
 
 __all__ = ["LFM"]
 
@@ -67,18 +67,18 @@ class LFM:
         """Learn from the training part, stopping on the validation items."""
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
-        network = _Factors(self, positives(split.train, device, recency=self.recency), generator)
+        network = _LFMFactors(self, make_positives(split.train, device, recency=self.recency), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
-        history = train(network, split, schedule, penalty=penalty, generator=generator, label="training LFM")
+        history = train_network(network, split, schedule, penalty=penalty, generator=generator, label="training LFM")
         self.history_, self.passes_ = history, history.best + 1
-        self.user_vectors_ = all_users(network, penalty)
+        self.user_vectors_ = compute_user_table(network, penalty)
         self.item_vectors_ = network.item.detach().cpu().numpy()
         self.offset_ = float(network.offset.detach())
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
-        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Vectors for users outside training: the same loss, for as many passes, with the items held still.
@@ -87,36 +87,36 @@ class LFM:
         """
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
-        data = from_histories(histories, len(self.item_vectors_))
-        network = _Factors(self, positives(data, device, recency=self.recency), generator)
+        data = wrap_histories(histories, len(self.item_vectors_))
+        network = _LFMFactors(self, make_positives(data, device, recency=self.recency), generator)
         network.item.data.copy_(torch.as_tensor(self.item_vectors_))
         network.offset.data.fill_(self.offset_)
         network.item.requires_grad_(False)
         network.offset.requires_grad_(False)
         schedule = Schedule(self.epochs, self.learning_rate, max_epochs=self.passes_)
-        train(network, None, schedule, generator=generator, label="folding in")
-        return all_users(network)
+        train_network(network, None, schedule, generator=generator, label="folding in")
+        return compute_user_table(network)
 
 
-class _Factors(torch.nn.Module):
+class _LFMFactors(torch.nn.Module):
     """Two tables, and one number for how rare a touch is."""
 
     def __init__(self, options: LFM, pairs: Positives, generator: torch.Generator) -> None:
         super().__init__()
         self.options, self.pairs, self.n_users = options, pairs, pairs.n_users
-        self.user = table(pairs.n_users, options.embedding_size, 0.1, generator)
-        self.item = table(pairs.n_items, options.embedding_size, 0.1, generator)
+        self.user = make_table(pairs.n_users, options.embedding_size, 0.1, generator)
+        self.item = make_table(pairs.n_items, options.embedding_size, 0.1, generator)
         self.offset = torch.nn.Parameter(torch.zeros((), device=generator.device))
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         o = self.options
-        return self.pairs.epoch(o.batch_size, o.n_negatives * o.candidates, generator)
+        return self.pairs.draw_epoch(o.batch_size, o.n_negatives * o.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         users, liked, drawn = batch
         user = self.user.index_select(0, users)
-        others = hardest(lambda items: self._pairs(user, items), drawn, self.options.n_negatives)
-        items = self._rows(torch.cat([liked[:, None], others], 1))
+        others = select_hardest(lambda items: self._score_pairs(user, items), drawn, self.options.n_negatives)
+        items = self._gather_items(torch.cat([liked[:, None], others], 1))
         score = torch.bmm(items, user[:, :, None]).squeeze(2)
         truth = torch.zeros_like(score)
         truth[:, 0] = 1.0
@@ -127,18 +127,18 @@ class _Factors(torch.nn.Module):
         size = user.square().sum() + items.square().sum()
         return miss + self.options.reg * size / len(users)
 
-    def _rows(self, items: torch.Tensor) -> torch.Tensor:
+    def _gather_items(self, items: torch.Tensor) -> torch.Tensor:
         # index_select, whose gradient is a row-wise addition: several times faster on the CPU than indexing.
         return self.item.index_select(0, items.reshape(-1)).view(*items.shape, -1)
 
-    def _pairs(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
-        return torch.bmm(self._rows(items), user[:, :, None]).squeeze(2)
+    def _score_pairs(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+        return torch.bmm(self._gather_items(items), user[:, :, None]).squeeze(2)
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         return self.user.index_select(0, users)
 
-    def item_rows(self) -> torch.Tensor:
+    def compute_item_vectors(self) -> torch.Tensor:
         return self.item
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
         return rows @ self.item.T

@@ -17,18 +17,18 @@ from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.layers import table
+from recveil.models.layers import make_table
 from recveil.models.sampling import (
     Positives,
     build_interaction_matrix,
     check_sampling,
-    from_histories,
-    hardest,
-    positives,
+    make_positives,
+    select_hardest,
+    wrap_histories,
 )
-from recveil.models.scoring import dot_scores
-from recveil.models.sparse_products import Matrix, spread
-from recveil.models.training_loop import Schedule, all_users, train
+from recveil.models.scoring import compute_dot_scores
+from recveil.models.sparse_products import SparseMatrix, multiply_sparse
+from recveil.models.training_loop import Schedule, compute_user_table, train_network
 
 __all__ = ["LightGCN"]
 
@@ -95,20 +95,22 @@ class LightGCN:
         generator = make_torch_generator(rng, device)
         edges = build_interaction_matrix(split.train, self.recency)
         self.item_degrees_ = np.asarray(edges.sum(0), dtype=np.float32)
-        graph = Matrix(_normalized(edges, self.item_degrees_), device)
-        network = _Graph(self, positives(split.train, device, recency=self.recency), graph, generator)
+        graph = SparseMatrix(_normalize_edges(edges, self.item_degrees_), device)
+        network = _Graph(self, make_positives(split.train, device, recency=self.recency), graph, generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
-        history = train(network, split, schedule, penalty=penalty, generator=generator, label="training LightGCN")
+        history = train_network(
+            network, split, schedule, penalty=penalty, generator=generator, label="training LightGCN"
+        )
         self.history_, self.passes_ = history, history.best + 1
-        self.user_vectors_ = all_users(network, penalty)
+        self.user_vectors_ = compute_user_table(network, penalty)
         with torch.no_grad():
-            self.item_vectors_ = network.item_rows().cpu().numpy()
-            self.item_layers_ = torch.stack(network.item_layers()).cpu().numpy()
+            self.item_vectors_ = network.compute_item_vectors().cpu().numpy()
+            self.item_layers_ = torch.stack(network.compute_item_layers()).cpu().numpy()
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
-        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Vectors for users outside training: what the items send them, and a row of their own learned as in training.
@@ -119,25 +121,25 @@ class LightGCN:
         """
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
-        data = from_histories(histories, len(self.item_vectors_))
-        graph = Matrix(_normalized(build_interaction_matrix(data, self.recency), self.item_degrees_), device)
+        data = wrap_histories(histories, len(self.item_vectors_))
+        graph = SparseMatrix(_normalize_edges(build_interaction_matrix(data, self.recency), self.item_degrees_), device)
         layers = torch.as_tensor(self.item_layers_, device=device)
-        received = spread(graph, layers[:-1].sum(0)) if self.layers else torch.zeros((), device=device)
-        pairs = positives(data, device, recency=self.recency)
+        received = multiply_sparse(graph, layers[:-1].sum(0)) if self.layers else torch.zeros((), device=device)
+        pairs = make_positives(data, device, recency=self.recency)
         network = _Newcomers(self, pairs, received, torch.as_tensor(self.item_vectors_, device=device), generator)
         schedule = Schedule(self.epochs, self.learning_rate, max_epochs=self.passes_)
-        train(network, None, schedule, generator=generator, label="folding in")
-        return all_users(network)
+        train_network(network, None, schedule, generator=generator, label="folding in")
+        return compute_user_table(network)
 
 
-def _normalized(edges: sparse.csr_array, item_degrees: FloatArray) -> sparse.csr_array:
+def _normalize_edges(edges: sparse.csr_array, item_degrees: FloatArray) -> sparse.csr_array:
     """Each edge over the square root of both its ends' degrees; items may have edges that are not shown here."""
     left = 1.0 / np.sqrt(np.maximum(np.asarray(edges.sum(1)), 1e-9))
     right = 1.0 / np.sqrt(np.maximum(item_degrees, 1.0))
     return sparse.csr_array(edges.multiply(left[:, None]).multiply(right[None, :]))
 
 
-def _pairwise(
+def _compute_bpr_loss(
     user: torch.Tensor, items: torch.Tensor, liked: torch.Tensor, drawn: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The loss of BPR against the highest scored draw, and which one that is."""
@@ -146,7 +148,7 @@ def _pairwise(
         rows = items.index_select(0, draws.reshape(-1)).view(*draws.shape, -1)
         return torch.bmm(rows, user[:, :, None]).squeeze(2)
 
-    others = hardest(score, drawn, 1)[:, 0]
+    others = select_hardest(score, drawn, 1)[:, 0]
     step = items.index_select(0, liked) - items.index_select(0, others)
     return functional.softplus(-(user * step).sum(1)).mean(), others
 
@@ -154,65 +156,65 @@ def _pairwise(
 class _Graph(torch.nn.Module):
     """Two tables and the graph between them."""
 
-    def __init__(self, options: LightGCN, pairs: Positives, graph: Matrix, generator: torch.Generator) -> None:
+    def __init__(self, options: LightGCN, pairs: Positives, graph: SparseMatrix, generator: torch.Generator) -> None:
         super().__init__()
         self.options, self.pairs, self.graph, self.n_users = options, pairs, graph, pairs.n_users
-        self.user = table(pairs.n_users, options.embedding_size, 0.1, generator)
-        self.item = table(pairs.n_items, options.embedding_size, 0.1, generator)
+        self.user = make_table(pairs.n_users, options.embedding_size, 0.1, generator)
+        self.item = make_table(pairs.n_items, options.embedding_size, 0.1, generator)
         self.kept: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def train(self, mode: bool = True) -> Self:
         self.kept = None
         return super().train(mode)
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        return self.pairs.epoch(self.options.batch_size, self.options.candidates, generator)
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        return self.pairs.draw_epoch(self.options.batch_size, self.options.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         users, liked, drawn = batch
-        all_users, all_items = self.flow()
-        order, others = _pairwise(all_users.index_select(0, users), all_items, liked, drawn)
+        all_users, all_items = self.propagate()
+        order, others = _compute_bpr_loss(all_users.index_select(0, users), all_items, liked, drawn)
         # The paper shrinks the rows of the table, not what flowed.
         size = self.user.index_select(0, users).square().sum()
         size = size + self.item.index_select(0, torch.cat([liked, others])).square().sum()
         return order + self.options.reg * size / len(users)
 
-    def flow(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def propagate(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The mean over the layers, of users and of items; once a step, and once while nothing is learned."""
         if self.kept is not None:
             return self.kept
-        users, items = self._layers()
+        users, items = self._propagate_layers()
         means = torch.stack(users).mean(0), torch.stack(items).mean(0)
         if self.training == means[0].requires_grad:
             self.kept = means
         if self.training and means[0].requires_grad:
-            means[0].register_hook(self._forget)  # type: ignore[no-untyped-call]
+            means[0].register_hook(self._clear_cache)  # type: ignore[no-untyped-call]
         return means
 
-    def _forget(self, _: torch.Tensor) -> None:
+    def _clear_cache(self, _: torch.Tensor) -> None:
         # The gradient has come back: the step is over, and what was worked out for it is out of date.
         self.kept = None
 
-    def item_layers(self) -> list[torch.Tensor]:
-        return self._layers()[1]
+    def compute_item_layers(self) -> list[torch.Tensor]:
+        return self._propagate_layers()[1]
 
-    def _layers(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    def _propagate_layers(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         users: list[torch.Tensor] = [self.user]
         items: list[torch.Tensor] = [self.item]
         for _ in range(self.options.layers):
-            forth, back = spread(self.graph, items[-1]), spread(self.graph, users[-1], turned=True)
+            forth, back = multiply_sparse(self.graph, items[-1]), multiply_sparse(self.graph, users[-1], turned=True)
             users.append(forth)
             items.append(back)
         return users, items
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
-        return self.flow()[0].index_select(0, users)
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
+        return self.propagate()[0].index_select(0, users)
 
-    def item_rows(self) -> torch.Tensor:
-        return self.flow()[1]
+    def compute_item_vectors(self) -> torch.Tensor:
+        return self.propagate()[1]
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows @ self.item_rows().T
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows @ self.compute_item_vectors().T
 
 
 class _Newcomers(torch.nn.Module):
@@ -229,22 +231,22 @@ class _Newcomers(torch.nn.Module):
         super().__init__()
         self.options, self.pairs, self.n_users = options, pairs, pairs.n_users
         self.received, self.items = received, items
-        self.user = table(pairs.n_users, options.embedding_size, 0.1, generator)
+        self.user = make_table(pairs.n_users, options.embedding_size, 0.1, generator)
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        return self.pairs.epoch(self.options.batch_size, self.options.candidates, generator)
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+        return self.pairs.draw_epoch(self.options.batch_size, self.options.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         users, liked, drawn = batch
-        order, _ = _pairwise(self.user_rows(users), self.items, liked, drawn)
+        order, _ = _compute_bpr_loss(self.compute_user_vectors(users), self.items, liked, drawn)
         size = self.user.index_select(0, users).square().sum()
         return order + self.options.reg * size / len(users)
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         return ((self.user + self.received) / (self.options.layers + 1)).index_select(0, users)
 
-    def item_rows(self) -> torch.Tensor:
+    def compute_item_vectors(self) -> torch.Tensor:
         return self.items
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
         return rows @ self.items.T

@@ -11,15 +11,15 @@ from torch.nn import functional
 from recveil.core import device as devices
 from recveil.core.random import make_torch_generator
 from recveil.core.types import Dataset, FloatArray, IntArray
-from recveil.models.sampling import positives
+from recveil.models.sampling import make_positives
 
-__all__ = ["bpr_of_users"]
+__all__ = ["make_bpr_loss"]
 
-PAIRS = 2**15
+MAX_PAIRS = 2**15
 """Pairs that one reading of the loss is taken from."""
 
 
-def bpr_of_users(
+def make_bpr_loss(
     train: Dataset,
     item_vectors: FloatArray,
     *,
@@ -33,14 +33,14 @@ def bpr_of_users(
     at the user's own number.
     """
     where = devices.resolve_device(device)
-    pairs, draw = positives(train, where), make_torch_generator(rng, where)
+    pairs, draw = make_positives(train, where), make_torch_generator(rng, where)
     items = torch.as_tensor(item_vectors, device=where, dtype=torch.float32)
     place = torch.arange(train.n_users, device=where) if rows is None else torch.as_tensor(rows, device=where)
 
     def read(x: torch.Tensor) -> torch.Tensor:
-        chosen = torch.randint(len(pairs), (min(PAIRS, len(pairs)),), generator=draw, device=where)
+        chosen = torch.randint(len(pairs), (min(MAX_PAIRS, len(pairs)),), generator=draw, device=where)
         user = x[place[pairs.user[chosen]]]
-        gap = items[pairs.item[chosen]] - items[pairs.negatives(chosen, 1, draw)[:, 0]]
+        gap = items[pairs.item[chosen]] - items[pairs.draw_negatives(chosen, 1, draw)[:, 0]]
         return functional.softplus(-(user * gap).sum(1)).mean()
 
     return read

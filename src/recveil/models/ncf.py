@@ -17,9 +17,9 @@ from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.layers import fresh, table, weights
-from recveil.models.sampling import Positives, check_sampling, from_histories, hardest, positives
-from recveil.models.training_loop import Schedule, all_users, train
+from recveil.models.layers import export_weights, make_layer, make_table
+from recveil.models.sampling import Positives, check_sampling, make_positives, select_hardest, wrap_histories
+from recveil.models.training_loop import Schedule, compute_user_table, train_network
 
 __all__ = ["NCF"]
 
@@ -34,7 +34,7 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
 but then a vector depends on the last few items only.
 """
 
-_BLOCK = {"cpu": 2**22, "cuda": 2**28}  # hidden numbers held at a time while everything is scored
+_BLOCK_NUMBERS = {"cpu": 2**22, "cuda": 2**28}  # hidden numbers held at a time while everything is scored
 
 
 @dataclass
@@ -78,13 +78,13 @@ class NCF:
         """Learn from the training part, stopping on the validation items."""
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
-        network = _NeuMF(self, positives(split.train, device, recency=self.recency), generator)
+        network = _NeuMF(self, make_positives(split.train, device, recency=self.recency), generator)
         schedule = Schedule(self.epochs, self.learning_rate, self.patience)
-        history = train(network, split, schedule, penalty=penalty, generator=generator, label="training NCF")
+        history = train_network(network, split, schedule, penalty=penalty, generator=generator, label="training NCF")
         self.history_, self.passes_ = history, history.best + 1
-        self.user_vectors_ = all_users(network, penalty)
+        self.user_vectors_ = compute_user_table(network, penalty)
         self.item_vectors_ = network.item.detach().cpu().numpy()
-        self.weights_ = weights(network.head)
+        self.weights_ = export_weights(network.head)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
@@ -98,10 +98,10 @@ class NCF:
                 f"{(len(users), 2 * self.embedding_size)}: the vectors of GMF, then those of the MLP."
             )
         device = resolve_device(self.device)
-        head = self._head(torch.Generator(device=device))
+        head = self._load_head(torch.Generator(device=device))
         with torch.no_grad():
             items = torch.as_tensor(self.item_vectors_, device=device)
-            return np.asarray(head.every(torch.as_tensor(rows, device=device), items).cpu().numpy())
+            return np.asarray(head.score_all(torch.as_tensor(rows, device=device), items).cpu().numpy())
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Vectors for users outside training: the same loss, for as many passes, with items and network held still.
@@ -110,17 +110,17 @@ class NCF:
         """
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
-        data = from_histories(histories, len(self.item_vectors_))
-        network = _NeuMF(self, positives(data, device, recency=self.recency), generator)
+        data = wrap_histories(histories, len(self.item_vectors_))
+        network = _NeuMF(self, make_positives(data, device, recency=self.recency), generator)
         network.item.data.copy_(torch.as_tensor(self.item_vectors_))
-        network.head = self._head(generator)
+        network.head = self._load_head(generator)
         network.requires_grad_(False)
         network.user.requires_grad_(True)
         schedule = Schedule(self.epochs, self.learning_rate, max_epochs=self.passes_)
-        train(network, None, schedule, generator=generator, label="folding in")
-        return all_users(network)
+        train_network(network, None, schedule, generator=generator, label="folding in")
+        return compute_user_table(network)
 
-    def _head(self, generator: torch.Generator) -> _Head:
+    def _load_head(self, generator: torch.Generator) -> _Head:
         head = _Head(self, generator)
         head.load_state_dict({name: torch.as_tensor(value) for name, value in self.weights_.items()})
         return head
@@ -133,28 +133,30 @@ class _Head(torch.nn.Module):
         super().__init__()
         d, widths = options.embedding_size, tuple(options.layers)
         self.product = torch.nn.Parameter(torch.ones(d, device=generator.device))
-        self.of_user = fresh(torch.nn.Linear, d, widths[0], generator=generator)
-        self.of_item = fresh(torch.nn.Linear, d, widths[0], generator=generator, bias=False)
+        self.of_user = make_layer(torch.nn.Linear, d, widths[0], generator=generator)
+        self.of_item = make_layer(torch.nn.Linear, d, widths[0], generator=generator, bias=False)
         deeper = zip(widths, widths[1:], strict=False)
-        self.deeper = torch.nn.ModuleList([fresh(torch.nn.Linear, m, n, generator=generator) for m, n in deeper])
-        self.last = fresh(torch.nn.Linear, widths[-1], 1, generator=generator)
+        self.deeper = torch.nn.ModuleList([make_layer(torch.nn.Linear, m, n, generator=generator) for m, n in deeper])
+        self.last = make_layer(torch.nn.Linear, widths[-1], 1, generator=generator)
 
-    def pairs(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+    def score_pairs(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
         """Each user, (n, 2d), with each of its own items, (n, m, 2d): (n, m)."""
         d = len(self.product)
         product = torch.bmm(items[:, :, :d], (user[:, :d] * self.product)[:, :, None]).squeeze(2)
-        return product + self._above(self.of_user(user[:, d:])[:, None] + self.of_item(items[:, :, d:]))
+        return product + self._apply_layers(self.of_user(user[:, d:])[:, None] + self.of_item(items[:, :, d:]))
 
-    def every(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+    def score_all(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
         """Each user, (n, 2d), with every item, (m, 2d): (n, m), a block of users at a time."""
         d = len(self.product)
         of_user, of_item = self.of_user(user[:, d:]), self.of_item(items[:, d:])
         scores = (user[:, :d] * self.product) @ items[:, :d].T
-        size = max(1, _BLOCK.get(user.device.type, 2**22) // max(1, of_item.numel()))
+        size = max(1, _BLOCK_NUMBERS.get(user.device.type, 2**22) // max(1, of_item.numel()))
         blocks = torch.split(of_user, size)
-        return scores + torch.cat([self._above(block[:, None] + of_item) for block in blocks]) if blocks else scores
+        return (
+            scores + torch.cat([self._apply_layers(block[:, None] + of_item) for block in blocks]) if blocks else scores
+        )
 
-    def _above(self, hidden: torch.Tensor) -> torch.Tensor:
+    def _apply_layers(self, hidden: torch.Tensor) -> torch.Tensor:
         x = functional.relu(hidden)
         for layer in self.deeper:
             x = functional.relu(layer(x))
@@ -168,39 +170,43 @@ class _NeuMF(torch.nn.Module):
     def __init__(self, options: NCF, pairs: Positives, generator: torch.Generator) -> None:
         super().__init__()
         self.options, self.pairs, self.n_users = options, pairs, pairs.n_users
-        self.user = _both(pairs.n_users, options.embedding_size, generator)
-        self.item = _both(pairs.n_items, options.embedding_size, generator)
+        self.user = _make_double_table(pairs.n_users, options.embedding_size, generator)
+        self.item = _make_double_table(pairs.n_items, options.embedding_size, generator)
         self.head = _Head(options, generator)
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         o = self.options
-        return self.pairs.epoch(o.batch_size, o.n_negatives * o.candidates, generator)
+        return self.pairs.draw_epoch(o.batch_size, o.n_negatives * o.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         users, liked, drawn = batch
         user = self.user.index_select(0, users)
-        others = hardest(lambda some: self.head.pairs(user, self._rows(some)), drawn, self.options.n_negatives)
-        items = self._rows(torch.cat([liked[:, None], others], 1))
-        score = self.head.pairs(user, items)
+        others = select_hardest(
+            lambda some: self.head.score_pairs(user, self._gather_items(some)), drawn, self.options.n_negatives
+        )
+        items = self._gather_items(torch.cat([liked[:, None], others], 1))
+        score = self.head.score_pairs(user, items)
         truth = torch.zeros_like(score)
         truth[:, 0] = 1.0
         miss = functional.binary_cross_entropy_with_logits(score, truth)
         size = user.square().sum() + items.square().sum()
         return miss + self.options.reg * size / len(users)
 
-    def _rows(self, items: torch.Tensor) -> torch.Tensor:
+    def _gather_items(self, items: torch.Tensor) -> torch.Tensor:
         return self.item.index_select(0, items.reshape(-1)).view(*items.shape, -1)
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         return self.user.index_select(0, users)
 
-    def item_rows(self) -> torch.Tensor:
+    def compute_item_vectors(self) -> torch.Tensor:
         return self.item
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
-        return self.head.every(rows, self.item)
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.head.score_all(rows, self.item)
 
 
-def _both(n: int, d: int, generator: torch.Generator) -> torch.nn.Parameter:
+def _make_double_table(n: int, d: int, generator: torch.Generator) -> torch.nn.Parameter:
     """Short vectors for the product, longer ones for the network, which otherwise begins without an opinion."""
-    return torch.nn.Parameter(torch.cat([table(n, d, 0.1, generator), table(n, d, 1.0, generator)], 1).detach())
+    return torch.nn.Parameter(
+        torch.cat([make_table(n, d, 0.1, generator), make_table(n, d, 1.0, generator)], 1).detach()
+    )

@@ -13,9 +13,9 @@ from recveil.core.errors import UsageError
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
-from recveil.metrics.ranking import seen_items
-from recveil.models.sampling import from_histories
-from recveil.models.scoring import dot_scores
+from recveil.metrics.ranking import collect_seen_items
+from recveil.models.sampling import wrap_histories
+from recveil.models.scoring import compute_dot_scores
 
 __all__ = ["PureSVD"]
 
@@ -46,7 +46,7 @@ class PureSVD:
                 "PureSVD is solved in closed form and takes no in-training defense. "
                 "Defend its vectors after training, or train 'bprmf'."
             )
-        touched = seen_items(split.train).astype(np.float64)
+        touched = collect_seen_items(split.train).astype(np.float64)
         most = min(touched.shape) - 1
         if not 0 < self.embedding_size <= most:
             raise UsageError(f"embedding_size is {self.embedding_size}. Of this data it must lie between 1 and {most}.")
@@ -59,9 +59,9 @@ class PureSVD:
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
-        return dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
+        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Vectors for users outside training, by the product that gave those of the training users."""
-        touched = seen_items(from_histories(histories, len(self.item_vectors_)))
+        touched = collect_seen_items(wrap_histories(histories, len(self.item_vectors_)))
         return np.asarray(touched @ self.item_vectors_, dtype=np.float32)

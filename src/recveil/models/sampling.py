@@ -21,14 +21,14 @@ __all__ = [
     "Positives",
     "build_interaction_matrix",
     "check_sampling",
-    "from_histories",
-    "hardest",
-    "positives",
-    "shuffled",
-    "weighted_pairs",
+    "wrap_histories",
+    "select_hardest",
+    "make_positives",
+    "draw_batches",
+    "weigh_pairs",
 ]
 
-_STEPS, _SMALL = 25, 64  # a pass has this many steps, unless batches would become smaller than this
+_MIN_STEPS, _MIN_BATCH_ROWS = 25, 64  # a pass has this many steps, unless batches would become smaller than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Positives:
     def __len__(self) -> int:
         return len(self.user)
 
-    def negatives(self, rows: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+    def draw_negatives(self, rows: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
         """For each of these rows, `count` items its user never touched: (len(rows), count)."""
         user = self.user[rows]
         first = self.start[user]
@@ -60,7 +60,7 @@ class Positives:
         touched = torch.searchsorted(self.gaps, user[:, None] * self.n_items + nth, right=True) - first[:, None]
         return nth + touched
 
-    def epoch(
+    def draw_epoch(
         self, batch_size: int, count: int, generator: torch.Generator
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """One pass in random order: users and positives (steps, batch), negatives (steps, batch, count).
@@ -68,12 +68,12 @@ class Positives:
         Every pair comes once, or, where pairs do not count alike, as many are drawn by their weights.
         """
         # Drawn in table order, where the binary search runs along the keys, then shuffled.
-        rows = self._rows(generator)
-        drawn = self.negatives(rows, count, generator)
-        order = shuffled(len(rows), batch_size, generator)
+        rows = self._draw_rows(generator)
+        drawn = self.draw_negatives(rows, count, generator)
+        order = draw_batches(len(rows), batch_size, generator)
         return self.user[rows][order], self.item[rows][order], drawn[order]
 
-    def _rows(self, generator: torch.Generator) -> torch.Tensor:
+    def _draw_rows(self, generator: torch.Generator) -> torch.Tensor:
         if self.reach is None:
             return torch.arange(len(self), device=self.user.device)
         share = torch.rand(len(self), generator=generator, device=self.user.device, dtype=torch.float64)
@@ -81,7 +81,7 @@ class Positives:
         return rows.clamp(max=len(self) - 1)
 
 
-def weighted_pairs(train: Dataset, recency: float) -> tuple[IntArray, IntArray, FloatArray]:
+def weigh_pairs(train: Dataset, recency: float) -> tuple[IntArray, IntArray, FloatArray]:
     """The distinct (user, item) pairs by user and item, and how much each counts; a user's pairs count 1 on average.
 
     A user's newest pair counts exp(recency) times as much as the oldest, those between by their place in the
@@ -104,17 +104,17 @@ def weighted_pairs(train: Dataset, recency: float) -> tuple[IntArray, IntArray, 
 
 
 def build_interaction_matrix(data: Dataset, recency: float) -> sparse.csr_array:
-    """Build the sparse user-by-item matrix of the weights that `weighted_pairs` gives."""
-    user, item, weight = weighted_pairs(data, recency)
+    """Build the sparse user-by-item matrix of the weights that `weigh_pairs` gives."""
+    user, item, weight = weigh_pairs(data, recency)
     return sparse.csr_array((weight.astype(np.float32), (user, item)), shape=(data.n_users, data.n_items))
 
 
-def positives(train: Dataset, device: torch.device | str = "cpu", *, recency: float = 0.0) -> Positives:
-    """The pairs to learn from, on the device; `recency` is explained at `weighted_pairs`.
+def make_positives(train: Dataset, device: torch.device | str = "cpu", *, recency: float = 0.0) -> Positives:
+    """The pairs to learn from, on the device; `recency` is explained at `weigh_pairs`.
 
     A user who touched every item has nothing to compare with: those pairs are left out.
     """
-    user, item, weight = weighted_pairs(train, recency)
+    user, item, weight = weigh_pairs(train, recency)
     keep = np.bincount(user, minlength=train.n_users)[user] < train.n_items
     if not keep.any():
         raise DataError(
@@ -132,19 +132,19 @@ def positives(train: Dataset, device: torch.device | str = "cpu", *, recency: fl
     return Positives(there(user), there(item), there(start), there(gaps), reach, train.n_users, train.n_items)
 
 
-def shuffled(n: int, batch_size: int, generator: torch.Generator) -> torch.Tensor:
+def draw_batches(n: int, batch_size: int, generator: torch.Generator) -> torch.Tensor:
     """A random order of 0..n-1 cut into equal batches, (steps, batch); a few of the first come twice to fill the last.
 
     Batches of one size let the device replay one recorded step. `batch_size` is the most: small data are cut finer, for
     a pass of one or two steps teaches little.
     """
-    steps = max(-(-n // batch_size), min(_STEPS, -(-n // _SMALL)))
+    steps = max(-(-n // batch_size), min(_MIN_STEPS, -(-n // _MIN_BATCH_ROWS)))
     size = -(-n // steps)
     order = torch.randperm(n, generator=generator, device=generator.device)
     return torch.cat([order, order[: steps * size - n]]).view(steps, size)
 
 
-def from_histories(histories: Sequence[IntArray], n_items: int) -> Dataset:
+def wrap_histories(histories: Sequence[IntArray], n_items: int) -> Dataset:
     """A data set whose user u touched `histories[u]`, oldest first, for users outside training."""
     user = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
     item = np.concatenate([np.asarray(h, dtype=np.int64) for h in histories]) if len(histories) else user
@@ -162,7 +162,7 @@ def check_sampling(n_negatives: int, candidates: int) -> None:
         raise UsageError(f"n_negatives is {n_negatives} and candidates is {candidates}. Both must be at least 1.")
 
 
-def hardest(score: Callable[[torch.Tensor], torch.Tensor], drawn: torch.Tensor, count: int) -> torch.Tensor:
+def select_hardest(score: Callable[[torch.Tensor], torch.Tensor], drawn: torch.Tensor, count: int) -> torch.Tensor:
     """The highest scored of each of `count` groups of draws: (n, count * candidates) -> (n, count)."""
     if drawn.shape[1] == count:
         return drawn

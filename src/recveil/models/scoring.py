@@ -12,9 +12,9 @@ from scipy import sparse
 from recveil.core.errors import UsageError
 from recveil.core.protocols import Recommender
 from recveil.core.types import FloatArray, IntArray, Release, Split
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.ranking import collect_seen_items
 
-__all__ = ["dot_scores", "release", "top_k"]
+__all__ = ["compute_dot_scores", "make_release", "top_k"]
 
 
 def top_k(
@@ -33,11 +33,11 @@ def top_k(
     rows = max(1, block // max(n_items, 1))
     for at in range(0, len(users), rows):
         who = users[at : at + rows]
-        lists[at : at + rows, : min(k, n_items)] = _best(torch.as_tensor(score(who)), seen[who], k)
+        lists[at : at + rows, : min(k, n_items)] = _select_best(torch.as_tensor(score(who)), seen[who], k)
     return lists
 
 
-def _best(scores: torch.Tensor, seen: sparse.csr_array, k: int) -> IntArray:
+def _select_best(scores: torch.Tensor, seen: sparse.csr_array, k: int) -> IntArray:
     row = np.repeat(np.arange(seen.shape[0]), np.diff(seen.indptr))
     masked = torch.nan_to_num(scores.float(), nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
     masked[torch.as_tensor(row), torch.as_tensor(seen.indices.astype(np.int64))] = -torch.inf
@@ -50,17 +50,17 @@ def _best(scores: torch.Tensor, seen: sparse.csr_array, k: int) -> IntArray:
     return item.cpu().numpy().astype(np.int64)
 
 
-def release(model: Recommender, split: Split, k: int) -> Release:
+def make_release(model: Recommender, split: Split, k: int) -> Release:
     """What the platform exposes of a trained model: vectors, top-k lists and the scoring function.
 
     The lists leave out what users touched in training and validation, as the ranking of the test item does.
     """
     users = np.arange(split.train.n_users)
-    lists = top_k(model.score, users, k, seen_items(split.train, split.valid))
+    lists = top_k(model.score, users, k, collect_seen_items(split.train, split.valid))
     return Release(model.user_vectors_, model.item_vectors_, lists, model.score)
 
 
-def dot_scores(
+def compute_dot_scores(
     user_table: FloatArray, item_table: FloatArray, users: IntArray, user_vectors: FloatArray | None = None
 ) -> FloatArray:
     """Dot products with every item, of these users' own rows or of the rows given for them."""

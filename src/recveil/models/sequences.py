@@ -19,27 +19,27 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.types import Dataset, FloatArray, IntArray, Split
-from recveil.models.layers import weights
-from recveil.models.sampling import from_histories
-from recveil.models.training_loop import Schedule, all_users, train
+from recveil.models.layers import export_weights
+from recveil.models.sampling import wrap_histories
+from recveil.models.training_loop import Schedule, compute_user_table, train_network
 
 __all__ = [
     "Histories",
     "Windows",
-    "check_options",
-    "chosen_places",
+    "check_sequence_options",
+    "index_places",
     "fit_reader",
-    "histories_of",
-    "in_blocks",
-    "read_histories",
-    "softmax_loss",
+    "make_histories",
+    "apply_in_blocks",
+    "encode_histories",
+    "compute_softmax_loss",
 ]
 
 NO_TARGET = -100
 """Marks a place of a batch that has nothing to predict."""
 
 
-def check_options(max_length: int, dropout: float, *, shortest: int = 1) -> None:
+def check_sequence_options(max_length: int, dropout: float, *, shortest: int = 1) -> None:
     """Say what is wrong with what all sequence models are given."""
     if max_length < shortest:
         raise UsageError(f"max_length is {max_length}. This model reads at least {shortest} at a time.")
@@ -57,26 +57,26 @@ class Histories:
     n_items: int
 
     @property
-    def size(self) -> torch.Tensor:
+    def sizes(self) -> torch.Tensor:
         """How many items each user has."""
         return self.start[1:] - self.start[:-1]
 
-    def at(self, users: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    def items_at(self, users: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """The items at these places, (len(users), m); no item where a place lies outside that user's history."""
         first, end = self.start[users][:, None], self.start[users + 1][:, None]
         inside = (places >= first) & (places < end)
         return self.item[torch.where(inside, places, len(self.item) - 1)]
 
-    def before(self, users: torch.Tensor, ends: torch.Tensor, length: int) -> torch.Tensor:
+    def items_before(self, users: torch.Tensor, ends: torch.Tensor, length: int) -> torch.Tensor:
         """The `length` items of each user before these places, padded on the left: (len(users), length)."""
-        return self.at(users, ends[:, None] + torch.arange(-length, 0, device=ends.device))
+        return self.items_at(users, ends[:, None] + torch.arange(-length, 0, device=ends.device))
 
-    def last(self, users: torch.Tensor, length: int) -> torch.Tensor:
+    def last_items(self, users: torch.Tensor, length: int) -> torch.Tensor:
         """The latest `length` items of each user, padded on the left: (len(users), length)."""
-        return self.before(users, self.start[users + 1], length)
+        return self.items_before(users, self.start[users + 1], length)
 
 
-def histories_of(*parts: Dataset, device: torch.device | str = "cpu") -> Histories:
+def make_histories(*parts: Dataset, device: torch.device | str = "cpu") -> Histories:
     """Each user's items over all parts in the order of time.
 
     Ties: among equal times, the row that stands later is the later one, and a later part comes after an earlier one.
@@ -101,7 +101,7 @@ class Windows:
 
     def __init__(self, line: Histories, length: int) -> None:
         self.line, self.length = line, length
-        size = line.size
+        size = line.sizes
         count = (size + length - 1) // length
         self.user = torch.repeat_interleave(torch.arange(line.n_users, device=size.device), count)
         if len(self.user) == 0:
@@ -114,18 +114,18 @@ class Windows:
     def __len__(self) -> int:
         return len(self.user)
 
-    def draw(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    def draw_bounds(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         """First place and end of each stretch; it belongs to the user of the same number in `user`."""
         share = torch.rand(self.line.n_users, generator=generator, device=generator.device, dtype=torch.float64)
         shift = (share * (self.slack + 1)).long()
-        size = self.line.size[self.user]
+        size = self.line.sizes[self.user]
         end = size + shift[self.user] - self.nth * self.length
         begin = (end - self.length).clamp(min=0)
         first = self.line.start[self.user]
         return first + begin, first + torch.minimum(end, size)
 
 
-def chosen_places(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def index_places(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Where each step's mask holds, as numbers into the flattened step, and which of these numbers are real.
 
     `mask` is (steps, ...); both answers are (steps, m) with m the most any step has, so that all steps have one shape.
@@ -139,12 +139,12 @@ def chosen_places(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return index[:, :most], torch.arange(most, device=flat.device) < count
 
 
-def softmax_loss(states: torch.Tensor, items: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def compute_softmax_loss(states: torch.Tensor, items: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """Mean cross-entropy of the targets among all items; rows marked `NO_TARGET` do not count."""
     return functional.cross_entropy(states @ items.T, target, ignore_index=NO_TARGET)
 
 
-def in_blocks(rows: Callable[[torch.Tensor], torch.Tensor], users: torch.Tensor, block: int) -> torch.Tensor:
+def apply_in_blocks(rows: Callable[[torch.Tensor], torch.Tensor], users: torch.Tensor, block: int) -> torch.Tensor:
     """`rows(users)`, a block at a time where no gradient is wanted: whole tables of long histories fit no memory."""
     if torch.is_grad_enabled() or len(users) <= block:
         return rows(users)
@@ -167,22 +167,22 @@ def fit_reader(
     """
     device = resolve_device(model.device)
     generator = make_torch_generator(rng, device)
-    network = make(model, histories_of(split.train, device=device), generator)
+    network = make(model, make_histories(split.train, device=device), generator)
     network.windows = Windows(network.line, model.max_length)
     schedule = Schedule(model.epochs, model.learning_rate, model.patience, penalty_users=block)
-    model.history_ = train(network, split, schedule, penalty=penalty, generator=generator, label=label)
-    network.line = histories_of(split.train, split.valid, device=device)
-    model.user_vectors_ = all_users(network, penalty)
-    model.item_vectors_ = network.item_rows().detach().cpu().numpy()
-    model.weights_ = weights(network)
+    model.history_ = train_network(network, split, schedule, penalty=penalty, generator=generator, label=label)
+    network.line = make_histories(split.train, split.valid, device=device)
+    model.user_vectors_ = compute_user_table(network, penalty)
+    model.item_vectors_ = network.compute_item_vectors().detach().cpu().numpy()
+    model.weights_ = export_weights(network)
 
 
-def read_histories(
+def encode_histories(
     model: Any, make: Callable[[Any, Histories, torch.Generator], Any], histories: Sequence[IntArray]
 ) -> FloatArray:
     """What the trained network says of these histories."""
     device = resolve_device(model.device)
-    line = histories_of(from_histories(histories, len(model.item_vectors_)), device=device)
+    line = make_histories(wrap_histories(histories, len(model.item_vectors_)), device=device)
     network = make(model, line, torch.Generator(device))
     network.load_state_dict({name: torch.as_tensor(value) for name, value in model.weights_.items()})
-    return all_users(network)
+    return compute_user_table(network)

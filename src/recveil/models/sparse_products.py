@@ -10,10 +10,10 @@ import torch
 from scipy import sparse
 from torch.nn import functional
 
-__all__ = ["Matrix", "spread"]
+__all__ = ["SparseMatrix", "multiply_sparse"]
 
 
-class Matrix:
+class SparseMatrix:
     """A fixed sparse matrix on the device, ready to be multiplied from both sides.
 
     CUDA has a fast product for it, whose sums may come out in another order each time. Where that must not be (see
@@ -22,9 +22,9 @@ class Matrix:
 
     def __init__(self, values: sparse.csr_array, device: torch.device) -> None:
         self.shape: tuple[int, int] = values.shape
-        self.sides = tuple(_side(sparse.csr_array(part), device) for part in (values, values.T))
+        self.sides = tuple(_move_to_device(sparse.csr_array(part), device) for part in (values, values.T))
 
-    def times(self, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
+    def multiply(self, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
         """The matrix (or, turned, its transpose) times x."""
         side = self.sides[int(turned)]
         if x.is_cuda and not torch.are_deterministic_algorithms_enabled():
@@ -33,7 +33,7 @@ class Matrix:
         return functional.embedding_bag(index, x, start, mode="sum", per_sample_weights=weight)
 
 
-def _side(values: sparse.csr_array, device: torch.device) -> torch.Tensor:
+def _move_to_device(values: sparse.csr_array, device: torch.device) -> torch.Tensor:
     start, index = (torch.as_tensor(a.astype(np.int32), device=device) for a in (values.indptr, values.indices))
     weight = torch.as_tensor(values.data.astype(np.float32), device=device)
     with warnings.catch_warnings():
@@ -41,22 +41,22 @@ def _side(values: sparse.csr_array, device: torch.device) -> torch.Tensor:
         return torch.sparse_csr_tensor(start, index, weight, size=values.shape, check_invariants=True)
 
 
-class _Spread(torch.autograd.Function):
+class _SparseProduct(torch.autograd.Function):
     """Multiplication by a fixed matrix: its gradient is multiplication by the transpose."""
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> torch.Tensor:
         x, matrix, turned = given
         ctx.matrix, ctx.turned = matrix, turned
-        result: torch.Tensor = matrix.times(x, turned=turned)
+        result: torch.Tensor = matrix.multiply(x, turned=turned)
         return result
 
     @staticmethod
     def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return ctx.matrix.times(outer[0].contiguous(), turned=not ctx.turned), None, None
+        return ctx.matrix.multiply(outer[0].contiguous(), turned=not ctx.turned), None, None
 
 
-def spread(matrix: Matrix, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
+def multiply_sparse(matrix: SparseMatrix, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
     """The matrix (or, turned, its transpose) times x, differentiable in x."""
-    result: torch.Tensor = _Spread.apply(x, matrix, turned)  # type: ignore[no-untyped-call]
+    result: torch.Tensor = _SparseProduct.apply(x, matrix, turned)  # type: ignore[no-untyped-call]
     return result

@@ -27,9 +27,9 @@ from recveil.core.random import make_generator as numpy_generator
 from recveil.core.random import make_torch_generator
 from recveil.core.types import Dataset, FloatArray, Split, TrainingHistory
 from recveil.metrics import ranking
-from recveil.models.sampling import shuffled
+from recveil.models.sampling import draw_batches
 
-__all__ = ["Network", "Schedule", "all_users", "train"]
+__all__ = ["TrainableNetwork", "Schedule", "compute_user_table", "train_network"]
 
 MIN_PENALTY_USERS = 32
 """Users that a penalty sees in a step, at least; in larger batches it sees a quarter of the batch."""
@@ -39,27 +39,27 @@ _MAX_RANKED_EPOCHS = 100  # longer schedules rank the validation items only ever
 _State = Mapping[str, torch.Tensor]
 
 
-class Network(Protocol):
+class TrainableNetwork(Protocol):
     """A torch module that draws its batches and computes its loss and the vectors it would release.
 
-    In each step the loop calls `loss` first and `user_rows` after it, so a network may cache what both need.
+    In each step the loop calls `loss` first and `compute_user_vectors` after it, so a network may cache what both need.
     """
 
     n_users: int
 
-    def epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Draw all batches of one epoch: tensors of shape (steps, batch, ...)."""
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
         """Compute the mean recommendation loss of one batch."""
 
-    def user_rows(self, users: torch.Tensor) -> torch.Tensor:
+    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         """Compute the released vectors of these users, differentiable: (len(users), d)."""
 
-    def item_rows(self) -> torch.Tensor:
+    def compute_item_vectors(self) -> torch.Tensor:
         """Compute the released vectors of all items, differentiable."""
 
-    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
         """Score every item for users with these released vectors: (len(rows), n_items)."""
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
@@ -103,8 +103,8 @@ class Schedule:
             raise UsageError(f"learning_rate is {self.learning_rate}. It must be a positive number.")
 
 
-def train(
-    network: Network,
+def train_network(
+    network: TrainableNetwork,
     split: Split | None,
     schedule: Schedule,
     *,
@@ -154,7 +154,7 @@ def train(
 class _TrainingRun:
     """Epochs of one training and their history."""
 
-    network: Network
+    network: TrainableNetwork
     judge: _ValidationRanking | None
     schedule: Schedule
     generator: torch.Generator
@@ -178,7 +178,7 @@ class _TrainingRun:
         for epoch in track_progress(epochs, label, len(epochs)):
             _set_learning_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
             network.train(True)
-            batches = network.epoch(self.generator)
+            batches = network.draw_epoch(self.generator)
             blocks = _draw_penalty_users(network, penalty, batches, schedule.penalty_users, self.penalty_generator)
             losses = _run_epoch(network, optimizer, batches, penalty, blocks)
             network.train(False)
@@ -201,20 +201,20 @@ class _TrainingRun:
         _restore_best(network, history, best, last_good)
 
 
-def all_users(network: Network, penalty: Penalty | None = None) -> FloatArray:
+def compute_user_table(network: TrainableNetwork, penalty: Penalty | None = None) -> FloatArray:
     """Compute the table to release, finished by the penalty if there is one."""
     return np.asarray(_finish_table(network, penalty).float().cpu().numpy())
 
 
 @torch.no_grad()
-def _finish_table(network: Network, penalty: Penalty | None) -> torch.Tensor:
+def _finish_table(network: TrainableNetwork, penalty: Penalty | None) -> torch.Tensor:
     table = _compute_table(network)
     return table if penalty is None else penalty.finish(table)
 
 
-def _compute_table(network: Network) -> torch.Tensor:
+def _compute_table(network: TrainableNetwork) -> torch.Tensor:
     device = next(iter(network.parameters())).device
-    return network.user_rows(torch.arange(network.n_users, device=device))
+    return network.compute_user_vectors(torch.arange(network.n_users, device=device))
 
 
 def _set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -223,7 +223,7 @@ def _set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def _draw_penalty_users(
-    network: Network,
+    network: TrainableNetwork,
     penalty: Penalty | None,
     batches: tuple[torch.Tensor, ...],
     max_users: int,
@@ -235,11 +235,11 @@ def _draw_penalty_users(
     with torch.no_grad():
         penalty.start_epoch(_compute_table(network))
     quarter = max(MIN_PENALTY_USERS, batches[0].shape[1] // 4)
-    return shuffled(network.n_users, min(max_users, quarter), generator)
+    return draw_batches(network.n_users, min(max_users, quarter), generator)
 
 
 def _run_epoch(
-    network: Network,
+    network: TrainableNetwork,
     optimizer: torch.optim.Optimizer,
     batches: tuple[torch.Tensor, ...],
     penalty: Penalty | None,
@@ -262,17 +262,19 @@ def _run_epoch(
     return losses
 
 
-def _compute_penalty(network: Network, penalty: Penalty, users: torch.Tensor) -> torch.Tensor:
+def _compute_penalty(network: TrainableNetwork, penalty: Penalty, users: torch.Tensor) -> torch.Tensor:
     # Users are distinct and drawn uniformly: active users are not defended more than inactive ones.
-    items = network.item_rows() if penalty.needs_items else None
-    return penalty(users, network.user_rows(users), items)
+    items = network.compute_item_vectors() if penalty.needs_items else None
+    return penalty(users, network.compute_user_vectors(users), items)
 
 
-def _copy_state(network: Network) -> _State:
+def _copy_state(network: TrainableNetwork) -> _State:
     return {name: value.detach().clone() for name, value in network.state_dict().items()}
 
 
-def _restore_best(network: Network, history: TrainingHistory, best: _State | None, last_good: _State | None) -> None:
+def _restore_best(
+    network: TrainableNetwork, history: TrainingHistory, best: _State | None, last_good: _State | None
+) -> None:
     """Return to the best ranked epoch, or, after a fault, to the last good one if none was ranked."""
     if history.stopped:
         if last_good is None:
@@ -286,7 +288,7 @@ def _restore_best(network: Network, history: TrainingHistory, best: _State | Non
         network.train(False)  # drops what the network cached from its former state
 
 
-def _describe_fault(network: Network, losses: torch.Tensor, epoch: int, rate: float) -> str | None:
+def _describe_fault(network: TrainableNetwork, losses: torch.Tensor, epoch: int, rate: float) -> str | None:
     """Name the term that is no longer finite after this epoch and the remedy; None if all is well."""
     finite_weights = torch.stack([torch.isfinite(weight).all() for weight in network.parameters()])
     finite_losses = torch.isfinite(losses)
@@ -309,14 +311,14 @@ class _ValidationRanking:
 
     def __init__(self, split: Split) -> None:
         self.held: Dataset = split.valid
-        self.seen = ranking.seen_items(split.train)
+        self.seen = ranking.collect_seen_items(split.train)
 
-    def __call__(self, network: Network, penalty: Penalty | None) -> FloatArray:
+    def __call__(self, network: TrainableNetwork, penalty: Penalty | None) -> FloatArray:
         """Compute the NDCG@10 of each user who has a validation item."""
         table = _finish_table(network, penalty)
         with torch.no_grad():
             ranks = ranking.rank(
-                lambda users: network.scores(table[torch.as_tensor(users, device=table.device)]),
+                lambda users: network.score_items(table[torch.as_tensor(users, device=table.device)]),
                 self.held,
                 self.seen,
                 block=2**26 if table.is_cuda else None,
@@ -326,4 +328,4 @@ class _ValidationRanking:
 
 def _is_clearly_better(ndcg: FloatArray, rival: FloatArray) -> bool:
     """Whether the 95 % interval of the mean difference to the rival, paired by user, lies above 0."""
-    return ranking.difference(ndcg, rival).low > 0
+    return ranking.estimate_difference(ndcg, rival).low > 0

@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.data.io.archive import extract, is_archive, opened
+from recveil.data.io.archive import extract_archive, is_archive, open_folder
 
 CONTENT = {"d/a.txt": b"hello", "d/sub/b.txt": b"world" * 1000}
 
@@ -40,22 +40,22 @@ def name(request):
 
 
 def test_what_was_packed_comes_out(tmp_path, name):
-    folder = extract(make(tmp_path / name), tmp_path / "out")
+    folder = extract_archive(make(tmp_path / name), tmp_path / "out")
     assert members(folder) == CONTENT
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "out"])
 
 
 def test_an_archive_is_open_only_inside_the_block(tmp_path, name):
-    with opened(make(tmp_path / name)) as folder:
+    with open_folder(make(tmp_path / name)) as folder:
         assert members(folder) == CONTENT
     assert not folder.exists()
-    with opened(tmp_path) as folder:
+    with open_folder(tmp_path) as folder:
         assert folder == tmp_path
 
 
 def check_refused(archive, tmp_path, says, **limits):
     with pytest.raises(DataError, match=says) as caught:
-        extract(archive, tmp_path / "out", **limits)
+        extract_archive(archive, tmp_path / "out", **limits)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == [archive.name]
 
@@ -88,7 +88,7 @@ def test_links_in_a_zip_are_refused(tmp_path):
 def test_the_size_is_limited(tmp_path, name):
     total = sum(map(len, CONTENT.values()))
     check_refused(make(tmp_path / name), tmp_path, "unpacks to more than", max_bytes=total - 1)
-    assert members(extract(tmp_path / name, tmp_path / "out", max_bytes=total)) == CONTENT
+    assert members(extract_archive(tmp_path / name, tmp_path / "out", max_bytes=total)) == CONTENT
 
 
 def test_a_zip_that_lies_about_its_size_is_refused(tmp_path):
@@ -103,7 +103,7 @@ def test_a_zip_that_lies_about_its_size_is_refused(tmp_path):
 def test_the_number_of_members_is_limited(tmp_path, name):
     many = {f"f{i}": b"" for i in range(5)}
     check_refused(make(tmp_path / name, many), tmp_path, "more than 4 members", max_members=4)
-    assert len(members(extract(tmp_path / name, tmp_path / "out", max_members=5))) == 5
+    assert len(members(extract_archive(tmp_path / name, tmp_path / "out", max_members=5))) == 5
 
 
 def test_a_truncated_archive_leaves_nothing(tmp_path, name):
@@ -130,10 +130,10 @@ def test_other_files_are_no_archives(tmp_path):
     assert not is_archive(path)
     check_refused(path, tmp_path, "no archive that can be unpacked")
     with pytest.raises(DataError, match="There is no file"):
-        extract(tmp_path / "gone.zip", tmp_path / "out")
+        extract_archive(tmp_path / "gone.zip", tmp_path / "out")
 
 
 def test_nothing_is_overwritten(tmp_path, name):
     (tmp_path / "out").mkdir()
     with pytest.raises(DataError, match="is there already"):
-        extract(make(tmp_path / name), tmp_path / "out")
+        extract_archive(make(tmp_path / name), tmp_path / "out")

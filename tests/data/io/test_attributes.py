@@ -6,12 +6,19 @@ from hypothesis import strategies as st
 
 from recveil.core.errors import DataError
 from recveil.core.types import Attribute
-from recveil.data.io.attributes import MOST_CLASSES, attributes_of, cut, joint, numbers_of, without_empty_classes
+from recveil.data.io.attributes import (
+    MAX_CLASSES,
+    convert_to_numbers,
+    cut_numbers,
+    drop_empty_classes,
+    join_attributes,
+    make_attributes,
+)
 
 
 def one(values, **options):
     options.setdefault("bins", {})
-    return attributes_of(pa.table({"x": values}), **options)["x"]
+    return make_attributes(pa.table({"x": values}), **options)["x"]
 
 
 def decoded(attribute):
@@ -46,18 +53,18 @@ def test_labels_are_sorted_numerically_where_they_are_numbers(values, labels):
 
 
 def test_many_values_are_no_classes_unless_asked():
-    users = pa.table({"zip": [str(i) for i in range(MOST_CLASSES + 1)], "g": ["a"] * (MOST_CLASSES + 1)})
-    assert list(attributes_of(users, bins={})) == ["g"]
-    assert len(attributes_of(users, bins={}, keep=["zip"])["zip"].labels) == MOST_CLASSES + 1
+    users = pa.table({"zip": [str(i) for i in range(MAX_CLASSES + 1)], "g": ["a"] * (MAX_CLASSES + 1)})
+    assert list(make_attributes(users, bins={})) == ["g"]
+    assert len(make_attributes(users, bins={}, keep=["zip"])["zip"].labels) == MAX_CLASSES + 1
 
 
 def test_lists_are_left_out():
-    assert attributes_of(pa.table({"embedding": [[1.0], [2.0]]}), bins={}) == {}
+    assert make_attributes(pa.table({"embedding": [[1.0], [2.0]]}), bins={}) == {}
 
 
 def test_a_numeric_column_keeps_its_values():
     attribute = one(["1.5", None, "-2"], numeric=["x"])
-    assert attribute.continuous
+    assert attribute.is_numeric
     np.testing.assert_array_equal(attribute.values, [1.5, np.nan, -2.0])
     assert attribute.known.tolist() == [True, False, True]
 
@@ -68,7 +75,7 @@ def test_a_numeric_column_keeps_its_values():
     st.lists(st.integers(1, 110), min_size=1, max_size=6, unique=True).map(sorted),
 )
 def test_bins_agree_with_their_labels(values, edges):
-    attribute = cut("age", np.array(values), edges)
+    attribute = cut_numbers("age", np.array(values), edges)
     for value, label in zip(values, decoded(attribute), strict=True):
         if np.isnan(value):
             assert label is None
@@ -83,14 +90,14 @@ def test_bins_agree_with_their_labels(values, edges):
 
 
 def test_bin_labels():
-    assert cut("age", np.array([1.0, 35, 44, 45]), [35, 45]).labels == ("<35", "35-44", "45+")
-    assert cut("h", np.array([1.0, 1.6, 3]), [1.5, 2.5]).labels == ("<1.5", "1.5-2.5", "2.5+")
+    assert cut_numbers("age", np.array([1.0, 35, 44, 45]), [35, 45]).labels == ("<35", "35-44", "45+")
+    assert cut_numbers("h", np.array([1.0, 1.6, 3]), [1.5, 2.5]).labels == ("<1.5", "1.5-2.5", "2.5+")
 
 
 @pytest.mark.parametrize("edges", [[], [45, 35], [35, 35], [float("nan")]])
 def test_edges_that_cannot_cut(edges):
     with pytest.raises(DataError, match="Cannot cut 'age'"):
-        cut("age", np.array([1.0]), edges)
+        cut_numbers("age", np.array([1.0]), edges)
 
 
 def test_words_are_no_numbers():
@@ -104,12 +111,12 @@ def test_a_column_that_is_not_there():
 
 
 def test_numbers_of_an_attribute():
-    np.testing.assert_array_equal(numbers_of(one([30, None, 7])), [30, np.nan, 7])
-    assert numbers_of(one(["20-30", "30-40"])) is None
+    np.testing.assert_array_equal(convert_to_numbers(one([30, None, 7])), [30, np.nan, 7])
+    assert convert_to_numbers(one(["20-30", "30-40"])) is None
 
 
 def test_empty_classes_go():
-    attribute = without_empty_classes(Attribute("x", np.array([2, -1, 0, 2]), ("a", "b", "c")))
+    attribute = drop_empty_classes(Attribute("x", np.array([2, -1, 0, 2]), ("a", "b", "c")))
     assert attribute.labels == ("a", "c")
     assert attribute.codes.tolist() == [1, -1, 0, 1]
 
@@ -117,7 +124,7 @@ def test_empty_classes_go():
 def test_joint_cells_are_the_combinations_that_occur() -> None:
     gender = Attribute("gender", np.array([0, 1, 1, -1, 0]), ("F", "M"))
     age = Attribute("age", np.array([1, 0, 1, 0, 1]), ("young", "old"))
-    both = joint([gender, age])
+    both = join_attributes([gender, age])
     assert both.name == "gender & age"
     assert both.labels == ("F & old", "M & young", "M & old")
     assert both.codes.tolist() == [0, 1, 2, -1, 0]

@@ -7,7 +7,15 @@ import pyarrow as pa
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.data.io.ids import Ids, alike, as_numpy, comparable, known, positions, refuse_twice
+from recveil.data.io.ids import (
+    Ids,
+    as_numpy,
+    find_positions,
+    normalize_ids,
+    refuse_duplicates,
+    require_positions,
+    unify_types,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,19 +30,19 @@ from recveil.data.io.ids import Ids, alike, as_numpy, comparable, known, positio
     ],
 )
 def test_whole_numbers_of_any_kind_become_the_same(ids: Ids) -> None:
-    assert comparable(ids, "here").equals(pa.array([3, 1, 2], pa.int64()))
+    assert normalize_ids(ids, "here").equals(pa.array([3, 1, 2], pa.int64()))
 
 
 @pytest.mark.parametrize("ids", [pa.array(["a", "b"]), np.array(["a", "b"]), pa.array(["a", "b"]).dictionary_encode()])
 def test_text_of_any_kind_becomes_the_same(ids: Ids) -> None:
-    assert comparable(ids, "here").to_pylist() == ["a", "b"]
+    assert normalize_ids(ids, "here").to_pylist() == ["a", "b"]
 
 
 def test_numbers_match_text_that_says_the_same() -> None:
-    there, here = alike(comparable(pa.array(["12", "7", "x"]), "a"), comparable(np.array([7, 12]), "b"))
-    assert positions(there, here).tolist() == [1, 0, -1]
-    there, here = alike(comparable(pa.array(["007"]), "a"), comparable(np.array([7]), "b"))
-    assert positions(there, here).tolist() == [-1]
+    there, here = unify_types(normalize_ids(pa.array(["12", "7", "x"]), "a"), normalize_ids(np.array([7, 12]), "b"))
+    assert find_positions(there, here).tolist() == [1, 0, -1]
+    there, here = unify_types(normalize_ids(pa.array(["007"]), "a"), normalize_ids(np.array([7]), "b"))
+    assert find_positions(there, here).tolist() == [-1]
 
 
 @pytest.mark.parametrize(
@@ -48,27 +56,27 @@ def test_numbers_match_text_that_says_the_same() -> None:
 )
 def test_missing_ids_are_counted(ids: Ids) -> None:
     with pytest.raises(DataError, match=r"2 rows of there have no id"):
-        comparable(ids, "there")
+        normalize_ids(ids, "there")
 
 
 @pytest.mark.parametrize("ids", [pa.array([1.5]), pa.array([[1]]), pa.array([2**64 - 1], pa.uint64())])
 def test_what_cannot_be_an_id_is_refused(ids: Ids) -> None:
     with pytest.raises(DataError, match="whole number"):
-        comparable(ids, "there")
+        normalize_ids(ids, "there")
 
 
 def test_unknown_ids_are_counted_and_one_is_shown() -> None:
-    assert known(pa.array([5, 4, 5]), np.array([4, 5]), "f.csv", "user").tolist() == [1, 0, 1]
+    assert require_positions(pa.array([5, 4, 5]), np.array([4, 5]), "f.csv", "user").tolist() == [1, 0, 1]
     with pytest.raises(
         DataError, match=r"f\.csv names 2 unknown users, for instance '9' \(the first known one is '4'\)"
     ):
-        known(pa.array([5, 9, 9, 8]), np.array([4, 5]), "f.csv", "user")
+        require_positions(pa.array([5, 9, 9, 8]), np.array([4, 5]), "f.csv", "user")
 
 
 def test_ids_given_twice_are_counted_and_one_is_shown() -> None:
-    refuse_twice(pa.array([1, 2]), "f.csv", "user")
+    refuse_duplicates(pa.array([1, 2]), "f.csv", "user")
     with pytest.raises(DataError, match=r"f\.csv has 1 user more than once, for instance '2'"):
-        refuse_twice(pa.array([1, 2, 2, 2]), "f.csv", "user")
+        refuse_duplicates(pa.array([1, 2, 2, 2]), "f.csv", "user")
 
 
 def test_as_numpy_keeps_what_the_ids_are() -> None:

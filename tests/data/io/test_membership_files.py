@@ -10,7 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.data.io.membership_files import item_ids, placed, read_members, read_platform, read_texts, spread
+from recveil.data.io.membership_files import (
+    collect_item_ids,
+    match_ids,
+    read_members,
+    read_platform,
+    read_texts,
+    scatter_rows,
+)
 
 
 def write(path: Path, text: str) -> Path:
@@ -29,7 +36,7 @@ def lists(tmp_path: Path) -> Path:
 
 
 def test_a_platform_is_read_in_time_and_by_rank(histories: Path, lists: Path) -> None:
-    ids = item_ids([histories, lists])
+    ids = collect_item_ids([histories, lists])
     assert sorted(ids.to_pylist()) == [10, 20, 30, 99]
     platform = read_platform(histories, lists, ids)
     names = np.array(ids)
@@ -42,14 +49,14 @@ def test_a_platform_is_read_in_time_and_by_rank(histories: Path, lists: Path) ->
 
 def test_without_times_the_order_of_the_file_counts(tmp_path: Path, lists: Path) -> None:
     plain = write(tmp_path / "p.csv", "user_id,item_id\nb,30\na,10\nb,20\na,30\n")
-    ids = item_ids([plain, lists])
+    ids = collect_item_ids([plain, lists])
     found = read_platform(plain, lists, ids)
     assert [np.array(ids)[h].tolist() for h in found.histories] == [[10, 30], [30, 20]]
 
 
 def test_ids_match_whether_they_are_numbers_or_text(tmp_path: Path, lists: Path) -> None:
     pq.write_table(pa.table({"user_id": ["a", "b"], "item_id": ["10", "20"]}), tmp_path / "h.parquet")
-    ids = item_ids([tmp_path / "h.parquet", lists])
+    ids = collect_item_ids([tmp_path / "h.parquet", lists])
     assert sorted(ids.to_pylist()) == ["10", "20", "99"]
     platform = read_platform(tmp_path / "h.parquet", lists, ids)
     assert np.array(ids)[platform.lists[1, 0]] == "10"
@@ -63,7 +70,7 @@ def test_who_has_only_history_or_list_is_named(tmp_path: Path, histories: Path, 
     rows = f"a,10,1\nb,10,1\n{extra}" if extra else "a,10,1"
     lists = write(tmp_path / "l.csv", f"user_id,item_id,rank\n{rows}\n")
     with pytest.raises(DataError, match=message):
-        read_platform(histories, lists, item_ids([histories, lists]))
+        read_platform(histories, lists, collect_item_ids([histories, lists]))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +113,7 @@ def test_texts_by_item_and_none_where_there_is_none(tmp_path: Path) -> None:
 
 
 def test_rows_go_to_their_places_and_nobody_gets_anothers() -> None:
-    place = placed(pa.array(["b", "x", "a"]), pa.array(["a", "b"]))
-    table = spread(np.array([[1.0], [2.0]]), place)
+    place = match_ids(pa.array(["b", "x", "a"]), pa.array(["a", "b"]))
+    table = scatter_rows(np.array([[1.0], [2.0]]), place)
     assert table[[0, 2], 0].tolist() == [2.0, 1.0]
     assert np.isnan(table[1, 0])

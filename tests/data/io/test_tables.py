@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from recveil.core.errors import DataError
 from recveil.data.io.tables import (
-    USER,
-    canonical,
-    column,
-    dataset_from_tables,
+    USER_NAMES,
+    build_dataset,
     find_file,
     read_raw,
     read_table,
+    require_column,
     require_file,
+    select_interactions,
 )
 
 ROWS = {"user_id": [3, 1, 3], "item_id": [10, 20, 20], "rating": [5, 3, 4], "timestamp": [7, 8, 9]}
@@ -44,7 +44,7 @@ def test_every_kind_of_file_gives_the_same_table(tmp_path):
 
 def test_every_kind_of_file_gives_the_same_data_set(tmp_path):
     for path in files(tmp_path):
-        dataset = dataset_from_tables("d", read_raw(path).interactions)
+        dataset = build_dataset("d", read_raw(path).interactions)
         assert dataset.user.tolist() == [1, 0, 1]
         assert dataset.user_ids.tolist() == [1, 3]
         assert dataset.user_ids.dtype == np.int64
@@ -90,32 +90,34 @@ def test_latin_1_is_read_where_it_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize("name", ["user_id", "userId", "USER ID", "uid", "user", "reviewerID", "#user_id"])
 def test_columns_are_found_under_their_other_names(name):
-    assert column(pa.table({"x": [1], name: [2]}), USER, "f") == name
+    assert require_column(pa.table({"x": [1], name: [2]}), USER_NAMES, "f") == name
 
 
 def test_the_best_name_wins():
-    assert column(pa.table({"uid": [1], "user_id": [2]}), USER, "f") == "user_id"
+    assert require_column(pa.table({"uid": [1], "user_id": [2]}), USER_NAMES, "f") == "user_id"
 
 
 def test_a_missing_column_says_what_is_there():
     with pytest.raises(DataError, match=r"f\.csv has no column 'user_id'; its columns are '1', '1193'"):
-        column(pa.table({"1": [1], "1193": [2]}), USER, "f.csv")
+        require_column(pa.table({"1": [1], "1193": [2]}), USER_NAMES, "f.csv")
 
 
 def test_other_columns_are_not_kept():
     table = pa.table({**ROWS, "rating_exact": [True] * 3, "timestamp_quality": ["exact"] * 3})
-    assert canonical(table, "f").column_names == ["user_id", "item_id", "rating", "timestamp"]
+    assert select_interactions(table, "f").column_names == ["user_id", "item_id", "rating", "timestamp"]
 
 
 def test_position_is_order():
-    assert canonical(pa.table({"user_id": [1], "item_id": [1], "position": [4]}), "f").to_pydict()["timestamp"] == [4]
+    assert select_interactions(pa.table({"user_id": [1], "item_id": [1], "position": [4]}), "f").to_pydict()[
+        "timestamp"
+    ] == [4]
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.text("ab0", min_size=1, max_size=3), st.integers(-5, 5)), min_size=1))
 def test_raw_ids_come_back(rows):
     users, items = [user for user, _ in rows], [item for _, item in rows]
-    dataset = dataset_from_tables("d", pa.table({"user_id": users, "item_id": items}))
+    dataset = build_dataset("d", pa.table({"user_id": users, "item_id": items}))
     assert dataset.user_ids[dataset.user].tolist() == users
     assert dataset.item_ids[dataset.item].tolist() == items
     assert dataset.user_ids.tolist() == sorted(set(users))
@@ -125,29 +127,29 @@ def test_raw_ids_come_back(rows):
 def test_many_chunks_encode_like_one():
     whole = pa.table({"user_id": ["b", "a", "c", "a"], "item_id": [1, 2, 3, 4]})
     parts = pa.concat_tables([whole.slice(0, 1), whole.slice(1, 2), whole.slice(3)])
-    assert dataset_from_tables("d", parts).user.tolist() == dataset_from_tables("d", whole).user.tolist()
+    assert build_dataset("d", parts).user.tolist() == build_dataset("d", whole).user.tolist()
 
 
 @pytest.mark.parametrize("bad", [[1.0, float("nan")], [1, None], ["a", ""], [1.5, 2.0]])
 def test_missing_or_broken_ids_are_refused(bad):
     with pytest.raises(DataError, match=r"have no user_id|not whole numbers"):
-        dataset_from_tables("d", pa.table({"user_id": bad, "item_id": [1, 2]}))
+        build_dataset("d", pa.table({"user_id": bad, "item_id": [1, 2]}))
 
 
 def test_whole_numbers_written_as_decimals_are_ids():
-    dataset = dataset_from_tables("d", pa.table({"user_id": [2.0, 1.0], "item_id": [1, 1]}))
+    dataset = build_dataset("d", pa.table({"user_id": [2.0, 1.0], "item_id": [1, 1]}))
     assert dataset.user_ids.tolist() == [1, 2]
 
 
 def test_no_rows_are_refused():
     with pytest.raises(DataError, match="'d' has no interactions"):
-        dataset_from_tables("d", pa.table({"user_id": pa.array([], pa.int64()), "item_id": pa.array([], pa.int64())}))
+        build_dataset("d", pa.table({"user_id": pa.array([], pa.int64()), "item_id": pa.array([], pa.int64())}))
 
 
 def test_users_are_matched_by_id():
     interactions = pa.table({"user_id": [3, 1, 2], "item_id": [1, 1, 1]})
     users = pa.table({"user_id": [9, 3, 1], "gender": ["x", "F", "M"], "age": [1, 40, 20]})
-    dataset = dataset_from_tables("d", interactions, users, bins={"age": [35]})
+    dataset = build_dataset("d", interactions, users, bins={"age": [35]})
     gender = dataset.attributes["gender"]
     assert gender.labels == ("F", "M")  # nobody with interactions is "x"
     assert gender.codes.tolist() == [1, -1, 0]
@@ -158,25 +160,25 @@ def test_users_are_matched_by_id():
 def test_ids_written_as_text_in_one_table_match_numbers_in_the_other():
     interactions = pa.table({"user_id": [10, 2], "item_id": [1, 1]})
     users = pa.table({"user_id": ["2", "10"], "g": ["two", "ten"]})
-    attribute = dataset_from_tables("d", interactions, users).attributes["g"]
+    attribute = build_dataset("d", interactions, users).attributes["g"]
     assert [attribute.labels[code] for code in attribute.codes] == ["two", "ten"]
 
 
 def test_users_that_come_twice_are_refused():
     users = pa.table({"user_id": [1, 1, 2, 2], "g": list("abcd")})
     with pytest.raises(DataError, match="2 users more than once, for instance '1'"):
-        dataset_from_tables("d", pa.table({"user_id": [1], "item_id": [1]}), users)
+        build_dataset("d", pa.table({"user_id": [1], "item_id": [1]}), users)
 
 
 def test_users_of_another_data_set_are_refused():
     users = pa.table({"user_id": ["u1"], "g": ["a"]})
     with pytest.raises(DataError, match="No user of 'd' is in its table of users"):
-        dataset_from_tables("d", pa.table({"user_id": [1], "item_id": [1]}), users)
+        build_dataset("d", pa.table({"user_id": [1], "item_id": [1]}), users)
 
 
 def test_numbers_asked_of_no_users_are_refused():
     with pytest.raises(DataError, match="no table of users"):
-        dataset_from_tables("d", pa.table({"user_id": [1], "item_id": [1]}), numeric=["age"])
+        build_dataset("d", pa.table({"user_id": [1], "item_id": [1]}), numeric=["age"])
 
 
 @pytest.mark.parametrize(
@@ -191,18 +193,18 @@ def test_numbers_asked_of_no_users_are_refused():
 )
 def test_times_become_numbers(times, seconds):
     interactions = pa.table({"user_id": [1, 2], "item_id": [1, 2], "timestamp": times})
-    assert dataset_from_tables("d", interactions).time.tolist() == seconds
+    assert build_dataset("d", interactions).time.tolist() == seconds
 
 
 @pytest.mark.parametrize("times", [[1, None], ["soon", "later"], [1.0, float("inf")]])
 def test_times_that_are_not_understood_are_refused(times):
     with pytest.raises(DataError, match="times? of 'd'|have no time"):
-        dataset_from_tables("d", pa.table({"user_id": [1, 2], "item_id": [1, 2], "timestamp": times}))
+        build_dataset("d", pa.table({"user_id": [1, 2], "item_id": [1, 2], "timestamp": times}))
 
 
 def test_no_times_at_all_is_no_time():
     none = pa.array([None, None], pa.int64())
-    assert dataset_from_tables("d", pa.table({"user_id": [1, 2], "item_id": [1, 2], "timestamp": none})).time is None
+    assert build_dataset("d", pa.table({"user_id": [1, 2], "item_id": [1, 2], "timestamp": none})).time is None
 
 
 def test_users_beside_a_file_are_found(tmp_path):

@@ -7,25 +7,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.core.errors import DataError
-from recveil.data.io.text import narrow, read_delimited, sniff
+from recveil.data.io.text import detect_delimiter, narrow_column, read_delimited
 
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.integers(-(10**12), 10**12).map(str)), min_size=1))
 def test_whole_numbers_are_narrowed_without_loss(texts):
     column = pa.chunked_array([pa.array(texts, pa.string())])
-    assert narrow(column).cast(pa.string()).to_pylist() == texts
+    assert narrow_column(column).cast(pa.string()).to_pylist() == texts
 
 
 @pytest.mark.parametrize(
     "texts", [["007", "7"], ["+1", "1"], ["02139", "94043"], ["a", "1"], ["99999999999999999999", "1"]]
 )
 def test_text_that_a_number_would_change_stays_text(texts):
-    assert narrow(pa.chunked_array([texts])).to_pylist() == texts
+    assert narrow_column(pa.chunked_array([texts])).to_pylist() == texts
 
 
 def test_decimals_become_numbers():
-    assert narrow(pa.chunked_array([["1.5", None, "2"]])).to_pylist() == [1.5, None, 2.0]
+    assert narrow_column(pa.chunked_array([["1.5", None, "2"]])).to_pylist() == [1.5, None, 2.0]
 
 
 def test_a_long_delimiter(tmp_path):
@@ -63,4 +63,4 @@ def test_a_column_that_is_not_there(tmp_path):
 def test_the_delimiter_shows_in_the_first_line(tmp_path, line, delimiter):
     path = tmp_path / "t.csv"
     path.write_text(line + "\n1\n")
-    assert sniff(path, "utf8") == delimiter
+    assert detect_delimiter(path, "utf8") == delimiter

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.data.cleaning import clean
+from recveil.data.cleaning import clean_dataset
 from recveil.data.sources import amazon
 
 ROWS = [
@@ -27,20 +27,20 @@ def check_rows(dataset):
 
 def test_ratings_of_2014(tmp_path):
     (tmp_path / "ratings_Beauty.csv").write_text(lines(ROWS))
-    raw = amazon.read(tmp_path, category="Beauty")
+    raw = amazon.read_category(tmp_path, category="Beauty")
     assert raw.interactions.column("rating").to_pylist() == [5, 3, 1]
-    check_rows(clean(raw, "d"))
+    check_rows(clean_dataset(raw, "d"))
 
 
 def test_ratings_of_2018_have_the_item_first(tmp_path):
     (tmp_path / "All_Beauty.csv").write_text(lines([(item, user, *rest) for user, item, *rest in ROWS]))
-    check_rows(clean(amazon.read(tmp_path, category="All_Beauty"), "d"))
+    check_rows(clean_dataset(amazon.read_category(tmp_path, category="All_Beauty"), "d"))
 
 
 def test_ratings_with_a_header(tmp_path):
     path = tmp_path / "ratings_Beauty.csv"
     path.write_text("UserId,ProductId,Rating,Timestamp\n" + lines(ROWS))
-    check_rows(clean(amazon.read_file(path), "d"))
+    check_rows(clean_dataset(amazon.read_file(path), "d"))
 
 
 @pytest.mark.parametrize("name", ["reviews_Beauty_5.json.gz", "reviews_Beauty.json", "Beauty_5.json"])
@@ -52,7 +52,7 @@ def test_reviews(tmp_path, name):
     ]  # fmt: skip
     text = "\n".join(map(json.dumps, reviews)).encode()
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    check_rows(clean(amazon.read(tmp_path, category="Beauty"), "d"))
+    check_rows(clean_dataset(amazon.read_category(tmp_path, category="Beauty"), "d"))
 
 
 def test_cut_reviews_are_named(tmp_path):
@@ -66,4 +66,4 @@ def test_cut_reviews_are_named(tmp_path):
 
 def test_no_file_of_the_category(tmp_path):
     with pytest.raises(DataError, match=r"does not hold ratings_Beauty\.csv"):
-        amazon.read(tmp_path, category="Beauty")
+        amazon.read_category(tmp_path, category="Beauty")

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from recveil.core.errors import DataError, UsageError
-from recveil.data.sources.catalog import SOURCES, cache_folder, load, locate
+from recveil.data.sources.catalog import SOURCES, cache_folder, load_dataset, locate_files
 
 RATINGS = "1::10::5::1\n1::11::3::2\n2::10::4::3\n"
 USERS = "1::F::1::10::48067\n2::M::56::16::70072\n"
@@ -42,7 +42,7 @@ def prepared(folder, item=10):
 
 
 def raw(name):
-    return load(name, user_core=0, item_core=0)
+    return load_dataset(name, user_core=0, item_core=0)
 
 
 LAYOUTS = {
@@ -71,51 +71,53 @@ def test_tables_are_found_and_the_official_layout_comes_first(data):
 
 def test_the_data_folder_comes_before_the_cache(data):
     official(cache_folder() / "ml-1m")
-    assert locate("ml-1m") == cache_folder() / "ml-1m"
+    assert locate_files("ml-1m") == cache_folder() / "ml-1m"
     prepared(data / "ml-1m")
-    assert locate("ml-1m") == data / "ml-1m"
+    assert locate_files("ml-1m") == data / "ml-1m"
 
 
 def test_the_default_cleaning_is_that_of_the_source(data):
     official(data / "ml-1m")
     with pytest.raises(DataError, match="every user must have 5 and every item 5"):
-        load("ml-1m")
-    assert len(load("ml-1m", user_core=1, item_core=2)) == 2
-    assert len(load("ml-1m", user_core=0, item_core=0, min_rating=4)) == 2
+        load_dataset("ml-1m")
+    assert len(load_dataset("ml-1m", user_core=1, item_core=2)) == 2
+    assert len(load_dataset("ml-1m", user_core=0, item_core=0, min_rating=4)) == 2
 
 
 def test_any_folder_with_interactions_has_a_name(data):
     prepared(data / "mine")
-    assert load("mine").name == "mine"
-    assert load("mine").attributes["gender"].labels == ("F", "M")
+    assert load_dataset("mine").name == "mine"
+    assert load_dataset("mine").attributes["gender"].labels == ("F", "M")
 
 
 @pytest.mark.parametrize("given", ["", "..", ".", "data/../data"])
 def test_names_do_not_climb(data, given):
     prepared(data.parent)
-    assert locate(given) is None
+    assert locate_files(given) is None
 
 
 def test_paths(data):
     elsewhere = data.parent / "elsewhere"
     official(elsewhere / "raw")
     for path in (elsewhere / "raw", elsewhere / "raw" / "ratings.dat"):
-        dataset = load(path, user_core=0, item_core=0)
+        dataset = load_dataset(path, user_core=0, item_core=0)
         assert (dataset.name, len(dataset)) == ("ml-1m", 3), path
     zipped(elsewhere / "download.zip")
-    assert load(elsewhere / "download.zip", user_core=0, item_core=0).name == "ml-1m"
+    assert load_dataset(elsewhere / "download.zip", user_core=0, item_core=0).name == "ml-1m"
     prepared(elsewhere / "mine")
     for path in (elsewhere / "mine", elsewhere / "mine" / "interactions.parquet"):
-        assert load(path).attributes["gender"].labels == ("F", "M")
+        assert load_dataset(path).attributes["gender"].labels == ("F", "M")
     (elsewhere / "log.csv").write_text("user,item\na,x\nb,x\n")
-    assert load(elsewhere / "log.csv").user_ids.tolist() == ["a", "b"]
+    assert load_dataset(elsewhere / "log.csv").user_ids.tolist() == ["a", "b"]
     (elsewhere / "ratings_Toys.csv").write_text("A39HTATAQ9V7YF,0205616461,5.0,1369699200\n")
-    assert load(elsewhere / "ratings_Toys.csv").item_ids.tolist() == ["0205616461"]
+    assert load_dataset(elsewhere / "ratings_Toys.csv").item_ids.tolist() == ["0205616461"]
 
 
 def test_attributes_can_be_cut_kept_and_numbers(data):
     official(data / "ml-1m")
-    dataset = load("ml-1m", user_core=0, item_core=0, bins={"age": [18]}, numeric=["occupation"], keep=["zip_code"])
+    dataset = load_dataset(
+        "ml-1m", user_core=0, item_core=0, bins={"age": [18]}, numeric=["occupation"], keep=["zip_code"]
+    )
     assert dataset.attributes["age"].labels == ("<18", "18+")
     assert dataset.attributes["occupation"].values.tolist() == [10, 16]
     assert dataset.attributes["zip_code"].labels == ("48067", "70072")
@@ -124,7 +126,7 @@ def test_attributes_can_be_cut_kept_and_numbers(data):
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_is_not_at_hand_says_what_to_do(data, name):
     with pytest.raises(DataError, match="is not at hand") as caught:
-        load(name)
+        load_dataset(name)
     said = str(caught.value)
     assert f"recveil data get {name} --from PATH" in said
     assert f"set RECVEIL_DATA to a folder that holds {name}/" in said
@@ -134,13 +136,13 @@ def test_what_is_not_at_hand_says_what_to_do(data, name):
 
 def test_an_unknown_name_gets_a_guess(data):
     with pytest.raises(UsageError, match=r"No data set is called 'ml1m'\. Did you mean 'ml-1m'"):
-        load("ml1m")
+        load_dataset("ml1m")
 
 
 @pytest.mark.parametrize("path", ["gone.csv", "gone/data"])
 def test_a_path_that_is_not_there(data, path):
     with pytest.raises(DataError, match="There is no file or folder gone"):
-        load(path)
+        load_dataset(path)
 
 
 def test_a_truncated_zip_is_one_sentence(data):
@@ -148,7 +150,7 @@ def test_a_truncated_zip_is_one_sentence(data):
     whole = (data / "ml-1m.zip").read_bytes()
     (data / "ml-1m.zip").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match=r"ml-1m\.zip is damaged or cut short"):
-        load("ml-1m")
+        load_dataset("ml-1m")
 
 
 def test_the_cache_folder(monkeypatch, tmp_path):
@@ -188,9 +190,9 @@ def test_the_table_of_sources():
 )
 def test_real_data_have_the_published_size(shared_data, monkeypatch, name, users, items, interactions):
     monkeypatch.setenv("RECVEIL_DATA", str(shared_data))
-    if locate(name) is None:
+    if locate_files(name) is None:
         pytest.skip(f"{name} is not in {shared_data}")
-    dataset = load(name)
+    dataset = load_dataset(name)
     assert (dataset.n_users, dataset.n_items, len(dataset)) == (users, items, interactions)
 
 
@@ -201,16 +203,16 @@ def classes(dataset, name):
 
 def test_real_attributes(shared_data, monkeypatch):
     monkeypatch.setenv("RECVEIL_DATA", str(shared_data))
-    music = load("lastfm-360k-15k")
+    music = load_dataset("lastfm-360k-15k")
     assert classes(music, "gender") == {"f": 3851, "m": 11_149}
     assert len(classes(music, "country")) == 159
-    books = load("book-crossing-caserec")
+    books = load_dataset("book-crossing-caserec")
     assert int((~books.attributes["age"].known).sum()) == 16
     assert classes(books, "age3")["<35"] == 1542
     assert "location" not in books.attributes
-    coats = load("coat")
+    coats = load_dataset("coat")
     assert classes(coats, "gender") == {"men": 162, "women": 128}
     assert "age3" not in coats.attributes
-    beauty = load("amazon-beauty-5core")
+    beauty = load_dataset("amazon-beauty-5core")
     assert beauty.time.min() == 0
     assert beauty.attributes == {}

@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.progress import reporting
+from recveil.core.progress import report_progress
 from recveil.data.sources import catalog as sources
 from recveil.data.sources import download as fetch
-from recveil.data.sources.download import get
+from recveil.data.sources.download import fetch_dataset
 
 
 def archive_bytes(**members):
@@ -82,30 +82,30 @@ def left(cache):
 @pytest.mark.parametrize("kind", ["md5", "sha256"])
 def test_a_download_with_the_right_checksum(publish, cache, kind):
     publish("ml-1m", "/ml-1m.zip", f"{kind}:{hashlib.new(kind, ZIP).hexdigest()}")
-    assert get("ml-1m") == cache / "ml-1m"
-    assert sources.load("ml-1m", user_core=0, item_core=0).n_users == 1
+    assert fetch_dataset("ml-1m") == cache / "ml-1m"
+    assert sources.load_dataset("ml-1m", user_core=0, item_core=0).n_users == 1
     assert left(cache) == ["ml-1m"]
 
 
 def test_a_download_with_the_wrong_checksum_leaves_nothing(publish, cache):
     publish("ml-1m", "/ml-1m.zip", "md5:" + "0" * 32)
     with pytest.raises(DataError, match="its md5 is .* instead of 000.*Nothing was kept"):
-        get("ml-1m")
+        fetch_dataset("ml-1m")
     assert left(cache) == []
 
 
 def test_an_unknown_checksum_is_pinned_and_said(publish, cache, pages, caplog):
     url = publish("modcloth", "/df_modcloth.csv")
-    get("modcloth")
+    fetch_dataset("modcloth")
     sha = hashlib.sha256(pages["/df_modcloth.csv"]).hexdigest()
     assert json.loads((cache / "checksums.json").read_text()) == {url: f"sha256:{sha}"}
     assert "No checksum is known" in caplog.text
     (cache / "modcloth" / "df_modcloth.csv").unlink()
-    get("modcloth")  # the same again is welcome
+    fetch_dataset("modcloth")  # the same again is welcome
     (cache / "modcloth" / "df_modcloth.csv").unlink()
     pages["/df_modcloth.csv"] += b"5,6,7,8\n"
     with pytest.raises(DataError, match=r"remove its line from .*checksums\.json"):
-        get("modcloth")
+        fetch_dataset("modcloth")
 
 
 def test_a_broken_table_of_checksums_is_one_sentence(publish, cache):
@@ -113,20 +113,20 @@ def test_a_broken_table_of_checksums_is_one_sentence(publish, cache):
     cache.mkdir()
     (cache / "checksums.json").write_text("[")
     with pytest.raises(DataError, match="not a table of checksums"):
-        get("modcloth")
+        fetch_dataset("modcloth")
 
 
 def test_what_is_there_is_not_fetched_again(publish, cache, pages, caplog):
     publish("ml-1m", "/ml-1m.zip")
-    get("ml-1m")
+    fetch_dataset("ml-1m")
     pages.clear()
     caplog.set_level(logging.INFO)
-    assert get("ml-1m") == cache / "ml-1m"
+    assert fetch_dataset("ml-1m") == cache / "ml-1m"
     assert "already" in caplog.text
 
 
 def test_progress_counts_the_pieces(publish, monkeypatch):
-    monkeypatch.setattr(fetch, "_CHUNK", 10)
+    monkeypatch.setattr(fetch, "_CHUNK_BYTES", 10)
     publish("ml-1m", "/ml-1m.zip")
     seen = []
 
@@ -135,8 +135,8 @@ def test_progress_counts_the_pieces(publish, monkeypatch):
         seen.append((label, total, len(pieces)))
         return pieces
 
-    with reporting(reporter):
-        get("ml-1m")
+    with report_progress(reporter):
+        fetch_dataset("ml-1m")
     pieces = -(-len(ZIP) // 10)
     assert seen == [("downloading ml-1m", pieces, pieces)]
 
@@ -145,7 +145,7 @@ def test_progress_counts_the_pieces(publish, monkeypatch):
 def test_failed_downloads_say_what_to_do(publish, cache, path, says):
     publish("ml-1m", path)
     with pytest.raises(DataError, match=says) as caught:
-        get("ml-1m")
+        fetch_dataset("ml-1m")
     assert "recveil data get ml-1m --from PATH" in str(caught.value)
     assert left(cache) == []
 
@@ -155,7 +155,7 @@ def test_offline_says_what_to_do(publish, cache, monkeypatch):
     source = sources.SOURCES["ml-1m"]
     monkeypatch.setitem(sources.SOURCES, "ml-1m", replace(source, url="http://127.0.0.1:1/ml-1m.zip"))
     with pytest.raises(DataError, match="could not be reached") as caught:
-        get("ml-1m")
+        fetch_dataset("ml-1m")
     assert source.page in str(caught.value)
     assert "--from PATH" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -166,17 +166,17 @@ def test_only_web_addresses_are_fetched(cache, monkeypatch, tmp_path):
     source = replace(sources.SOURCES["ml-1m"], url=(tmp_path / "ml-1m.zip").as_uri(), checksum=None)
     monkeypatch.setitem(sources.SOURCES, "ml-1m", source)
     with pytest.raises(DataError, match="not http or https"):
-        get("ml-1m")
+        fetch_dataset("ml-1m")
 
 
 def test_no_address_says_where_to_look(cache):
     with pytest.raises(DataError, match="No address is known.*cp.jku.at"):
-        get("lfm-2b")
+        fetch_dataset("lfm-2b")
 
 
 def test_an_unknown_name(cache):
     with pytest.raises(UsageError, match="Did you mean 'ml-1m'"):
-        get("ml-1n")
+        fetch_dataset("ml-1n")
 
 
 def test_from_an_archive_a_folder_and_a_file(cache, tmp_path):
@@ -184,19 +184,19 @@ def test_from_an_archive_a_folder_and_a_file(cache, tmp_path):
     (tmp_path / "folder" / "deep").mkdir(parents=True)
     (tmp_path / "folder" / "deep" / "ratings.dat").write_text("1::10::5::1\n2::10::5::1\n")
     (tmp_path / "folder" / "deep" / "users.dat").write_text("1::F::1::10::48067\n")
-    get("ml-1m", source=tmp_path / "x.zip")
-    assert sources.load("ml-1m", user_core=0, item_core=0).n_users == 1
-    get("ml-1m", source=tmp_path / "folder")  # what is given takes the place of what is there
-    assert sources.load("ml-1m", user_core=0, item_core=0).n_users == 2
+    fetch_dataset("ml-1m", source=tmp_path / "x.zip")
+    assert sources.load_dataset("ml-1m", user_core=0, item_core=0).n_users == 1
+    fetch_dataset("ml-1m", source=tmp_path / "folder")  # what is given takes the place of what is there
+    assert sources.load_dataset("ml-1m", user_core=0, item_core=0).n_users == 2
     (tmp_path / "interactions.csv").write_text("user_id,item_id\n1,2\n")
-    get("coat", source=tmp_path / "interactions.csv")
-    assert len(sources.load("coat")) == 1
+    fetch_dataset("coat", source=tmp_path / "interactions.csv")
+    assert len(sources.load_dataset("coat")) == 1
     assert left(cache) == ["coat", "ml-1m"]
 
 
 def test_from_something_else_keeps_what_is_there(cache, tmp_path):
     (tmp_path / "x.zip").write_bytes(ZIP)
-    get("ml-1m", source=tmp_path / "x.zip")
+    fetch_dataset("ml-1m", source=tmp_path / "x.zip")
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.zip").write_bytes(ZIP[:50])
     (tmp_path / "notes.txt").write_text("x")
@@ -207,9 +207,9 @@ def test_from_something_else_keeps_what_is_there(cache, tmp_path):
         ("gone", "There is no file or folder"),
     ):
         with pytest.raises(DataError, match=says):
-            get("ml-1m", source=tmp_path / name)
+            fetch_dataset("ml-1m", source=tmp_path / name)
     assert left(cache) == ["ml-1m"]
-    assert sources.load("ml-1m", user_core=0, item_core=0).n_users == 1
+    assert sources.load_dataset("ml-1m", user_core=0, item_core=0).n_users == 1
 
 
 def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
@@ -217,4 +217,4 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "x.zip").write_bytes(ZIP)
     monkeypatch.setenv("RECVEIL_CACHE", str(tmp_path / "file"))
     with pytest.raises(UsageError, match="Cannot put 'ml-1m' into the cache"):
-        get("ml-1m", source=tmp_path / "x.zip")
+        fetch_dataset("ml-1m", source=tmp_path / "x.zip")

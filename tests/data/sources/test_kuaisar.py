@@ -1,7 +1,7 @@
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.data.cleaning import clean
+from recveil.data.cleaning import clean_dataset
 from recveil.data.sources import kuaisar
 
 
@@ -33,7 +33,7 @@ def small(folder):
 
 
 def test_clicked_recommendations(tmp_path):
-    dataset = clean(kuaisar.read(small(tmp_path)), "d")
+    dataset = clean_dataset(kuaisar.read_kuaisar(small(tmp_path)), "d")
     assert dataset.item_ids[dataset.item].tolist() == [103656000000, 7]
     assert dataset.time.tolist() == [1684742000, 1684742001]
     assert dataset.attributes["onehot_feat2"].labels == ("3", "7")
@@ -41,11 +41,11 @@ def test_clicked_recommendations(tmp_path):
 
 
 def test_clicked_search_results_too(tmp_path):
-    dataset = clean(kuaisar.read(small(tmp_path), search=True), "d")
+    dataset = clean_dataset(kuaisar.read_kuaisar(small(tmp_path), search=True), "d")
     assert dataset.item_ids[dataset.item].tolist() == [103656000000, 7, 9]
 
 
 def test_other_columns_are_refused(tmp_path):
     (small(tmp_path) / "rec_inter.csv").write_text("user_id,item_id\n1,2\n")
     with pytest.raises(DataError, match=r"rec_inter\.csv lacks a column"):
-        kuaisar.read(tmp_path)
+        kuaisar.read_kuaisar(tmp_path)

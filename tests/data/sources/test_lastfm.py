@@ -1,4 +1,4 @@
-from recveil.data.cleaning import clean
+from recveil.data.cleaning import clean_dataset
 from recveil.data.sources import lastfm
 
 SHA = ["00000c289a1829a808ac09c00daf10bc3c4e223b", "00001411dc427966b17297bf4d69e7e193135d89"]
@@ -33,7 +33,7 @@ def small_1k(folder):
 
 
 def test_360k(tmp_path, caplog):
-    dataset = clean(lastfm.read_360k(small_360k(tmp_path)), "d")
+    dataset = clean_dataset(lastfm.read_360k(small_360k(tmp_path)), "d")
     assert dataset.user_ids.tolist() == SHA
     assert dataset.item_ids.tolist() == ["3bd73256-3905-4f3a-97e2-8b341527f805", 'the "quoted" ones']
     assert dataset.user.tolist() == [0, 0, 1]
@@ -51,7 +51,7 @@ def test_plays_are_the_rating(tmp_path):
 
 
 def test_1k(tmp_path):
-    dataset = clean(lastfm.read_1k(small_1k(tmp_path)), "d")
+    dataset = clean_dataset(lastfm.read_1k(small_1k(tmp_path)), "d")
     assert dataset.user_ids.tolist() == ["user_000001", "user_000002"]
     assert dataset.item_ids.tolist() == ['No "Id"', "a7f7df4a", "f1b1cf71"]
     # Deep Dish was played twice; the earlier play stays.

@@ -3,7 +3,7 @@ import bz2
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.data.cleaning import Cleaning, clean
+from recveil.data.cleaning import Cleaning, clean_dataset
 from recveil.data.sources import lfm2b
 
 USERS = (
@@ -21,20 +21,20 @@ def put(folder, name, text, packed):
 def test_counts(tmp_path, packed):
     put(tmp_path, "users.tsv", USERS, packed)
     put(tmp_path, "listening-counts.tsv", COUNTS, packed)
-    dataset = clean(lfm2b.read(tmp_path), "d")
+    dataset = clean_dataset(lfm2b.read_lfm2b(tmp_path), "d")
     assert dataset.user_ids.tolist() == [2, 4]
     assert dataset.item.tolist() == [0, 1, 0]
     assert dataset.time is None
     assert set(dataset.attributes) == {"country", "age", "gender", "age3", "age7"}
     assert {name: known.codes.tolist() for name, known in dataset.attributes.items()}["gender"] == [0, -1]
     assert dataset.attributes["age"].codes.tolist() == [0, -1]
-    assert len(clean(lfm2b.read(tmp_path), "d", Cleaning(min_rating=2))) == 2
+    assert len(clean_dataset(lfm2b.read_lfm2b(tmp_path), "d", Cleaning(min_rating=2))) == 2
 
 
 def test_events_where_there_are_no_counts(tmp_path):
     put(tmp_path, "users.tsv", USERS, False)
     put(tmp_path, "listening-events.tsv", EVENTS, False)
-    dataset = clean(lfm2b.read(tmp_path), "d")
+    dataset = clean_dataset(lfm2b.read_lfm2b(tmp_path), "d")
     assert np_diff(dataset.time) == [-7]
 
 
@@ -45,4 +45,4 @@ def np_diff(time):
 def test_a_missing_file_is_named(tmp_path):
     put(tmp_path, "listening-counts.tsv", COUNTS, False)
     with pytest.raises(DataError, match=r"does not hold users\.tsv"):
-        lfm2b.read(tmp_path)
+        lfm2b.read_lfm2b(tmp_path)

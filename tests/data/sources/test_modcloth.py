@@ -4,7 +4,7 @@ import json
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.data.cleaning import clean
+from recveil.data.cleaning import clean_dataset
 from recveil.data.sources import modcloth
 
 CSV = """item_id,user_id,rating,timestamp,size,fit,user_attr,model_attr,category,brand,year,split
@@ -24,7 +24,7 @@ ROWS = [
 
 def test_the_csv_of_market_bias(tmp_path, caplog):
     (tmp_path / "df_modcloth.csv").write_text(CSV)
-    dataset = clean(modcloth.read(tmp_path), "d")
+    dataset = clean_dataset(modcloth.read_modcloth(tmp_path), "d")
     assert dataset.user_ids.tolist() == ["Alex", "carolyn.agan"]
     assert dataset.item_ids[dataset.item].tolist() == [7443, 7443, 7444]
     assert dataset.time.tolist() == [1264060800, 1264579200, 1264665600]
@@ -40,9 +40,9 @@ def test_the_json_with_measurements(tmp_path, packed):
     text = "\n".join(map(json.dumps, ROWS)).encode()
     path = tmp_path / ("modcloth_final_data.json.gz" if packed else "modcloth_final_data.json")
     path.write_bytes(gzip.compress(text) if packed else text)
-    raw = modcloth.read(tmp_path)
+    raw = modcloth.read_modcloth(tmp_path)
     assert raw.interactions.column("rating").to_pylist() == [5, 3, None]
-    dataset = clean(raw, "d")
+    dataset = clean_dataset(raw, "d")
     assert dataset.user_ids.tolist() == [587883, 991571]
     assert dataset.time is None
     known = {name: [a.labels[c] if c >= 0 else None for c in a.codes] for name, a in dataset.attributes.items()}
@@ -55,10 +55,10 @@ def test_the_json_with_measurements(tmp_path, packed):
 def test_broken_json_is_named(tmp_path):
     (tmp_path / "modcloth_final_data.json").write_text('{"user_id": "1", "item_id": ')
     with pytest.raises(DataError, match=r"modcloth_final_data\.json cannot be read"):
-        modcloth.read(tmp_path)
+        modcloth.read_modcloth(tmp_path)
 
 
 def test_a_missing_field_is_named(tmp_path):
     (tmp_path / "modcloth_final_data.json").write_text('{"user_id": "1", "item_id": "2"}\n')
     with pytest.raises(DataError, match="has no field 'quality'"):
-        modcloth.read(tmp_path)
+        modcloth.read_modcloth(tmp_path)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.data.cleaning import Cleaning, clean
+from recveil.data.cleaning import Cleaning, clean_dataset
 from recveil.data.io import archive
 from recveil.data.io.tables import read_raw
 from recveil.data.sources import movielens
@@ -66,24 +66,24 @@ def counts(dataset, name):
 
 def test_the_real_100k_from_zip_folder_and_parquet(shared_data, tmp_path):
     zipped = shared_data / "ml-100k" / "ml-100k.zip"
-    folder = archive.extract(zipped, tmp_path / "ml-100k")
-    with archive.opened(zipped) as unpacked:
-        dataset = clean(movielens.read_100k(unpacked), "ml-100k")
+    folder = archive.extract_archive(zipped, tmp_path / "ml-100k")
+    with archive.open_folder(zipped) as unpacked:
+        dataset = clean_dataset(movielens.read_100k(unpacked), "ml-100k")
     assert (dataset.n_users, dataset.n_items, len(dataset)) == (943, 1682, 100_000)
     assert counts(dataset, "gender") == {"F": 273, "M": 670}
     assert counts(dataset, "occupation")["student"] == 196
     assert counts(dataset, "age3")["<35"] == 544
     assert sum(counts(dataset, "age7").values()) == 943
     assert "zip_code" not in dataset.attributes
-    same(dataset, clean(movielens.read_100k(folder), "ml-100k"))
-    same(dataset, clean(read_raw(shared_data / "ml-100k"), "ml-100k"))
+    same(dataset, clean_dataset(movielens.read_100k(folder), "ml-100k"))
+    same(dataset, clean_dataset(read_raw(shared_data / "ml-100k"), "ml-100k"))
 
 
 def test_the_real_1m_has_the_core_of_raid(shared_data):
     core = Cleaning(user_core=5, item_core=5)
-    with archive.opened(shared_data / "ml-1m" / "ml-1m.zip") as unpacked:
-        dataset = clean(movielens.read_1m(unpacked), "ml-1m", core)
+    with archive.open_folder(shared_data / "ml-1m" / "ml-1m.zip") as unpacked:
+        dataset = clean_dataset(movielens.read_1m(unpacked), "ml-1m", core)
     assert (dataset.n_users, dataset.n_items, len(dataset)) == (6040, 3416, 999_611)
     assert counts(dataset, "gender") == {"F": 1709, "M": 4331}
     assert list(counts(dataset, "age").values()) == list(counts(dataset, "age7").values())
-    same(dataset, clean(read_raw(shared_data / "ml-1m"), "ml-1m", core))
+    same(dataset, clean_dataset(read_raw(shared_data / "ml-1m"), "ml-1m", core))

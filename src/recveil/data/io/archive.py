@@ -23,21 +23,21 @@ from typing import IO
 
 from recveil.core.errors import DataError
 
-__all__ = ["MAX_BYTES", "MAX_MEMBERS", "extract", "is_archive", "opened"]
+__all__ = ["MAX_BYTES", "MAX_MEMBERS", "extract_archive", "is_archive", "open_folder"]
 
 MAX_BYTES = 64 * 2**30
 MAX_MEMBERS = 100_000
-ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
-_CHUNK = 1 << 20
-_BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError)
+ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_CHUNK_BYTES = 1 << 20
+_DAMAGE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError)
 
 
 def is_archive(path: str | Path) -> bool:
     """Whether the name ends like that of a zip or tar file."""
-    return Path(path).name.lower().endswith(ENDINGS)
+    return Path(path).name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
-def extract(
+def extract_archive(
     archive: str | Path, target: str | Path, *, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS
 ) -> Path:
     """Unpack into the folder `target`, which must not be there yet; all of it or nothing."""
@@ -48,10 +48,10 @@ def extract(
         raise DataError(f"Cannot unpack {archive} to {target}: it is there already. Remove it first.")
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
-        _unpack(archive, temporary, max_bytes, max_members)
+        _unpack_members(archive, temporary, max_bytes, max_members)
         temporary.chmod(0o755)
         os.rename(temporary, target)
-    except _BROKEN as error:
+    except _DAMAGE_ERRORS as error:
         raise DataError(f"{archive} is damaged or cut short ({error}). Download it again.") from error
     except (RuntimeError, NotImplementedError, OSError) as error:
         raise DataError(f"{archive} cannot be unpacked: {error}.") from error
@@ -61,14 +61,14 @@ def extract(
 
 
 @contextmanager
-def opened(path: str | Path) -> Iterator[Path]:
+def open_folder(path: str | Path) -> Iterator[Path]:
     """The folder itself, or a temporary folder with what is in the archive, gone after the block."""
     path = Path(path)
     if path.is_dir():
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="recveil-") as folder:
-        yield extract(path, Path(folder) / "content")
+        yield extract_archive(path, Path(folder) / "content")
 
 
 @dataclass(frozen=True)
@@ -80,73 +80,73 @@ class _Member:
     open: Callable[[], IO[bytes]] | None
 
 
-def _unpack(archive: Path, folder: Path, max_bytes: int, max_members: int) -> None:
+def _unpack_members(archive: Path, folder: Path, max_bytes: int, max_members: int) -> None:
     left = max_bytes
-    with closing(_members(archive)) as members:
+    with closing(_iterate_members(archive)) as members:
         for number, member in enumerate(members):
             if number >= max_members:
                 raise DataError(f"{archive} holds more than {max_members} members. That is no data set; not unpacked.")
-            place = folder / _inside(archive, member.name)
+            place = folder / _resolve_member(archive, member.name)
             if member.size > left:
-                raise _too_large(archive, max_bytes)
+                raise _refuse_size(archive, max_bytes)
             if member.open is None:
                 place.mkdir(parents=True, exist_ok=True)
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.open("wb") as out, member.open() as content:
                 # The size in the header is only a claim: count what comes.
-                while chunk := content.read(_CHUNK):
+                while chunk := content.read(_CHUNK_BYTES):
                     left -= len(chunk)
                     if left < 0:
-                        raise _too_large(archive, max_bytes)
+                        raise _refuse_size(archive, max_bytes)
                     out.write(chunk)
 
 
-def _members(archive: Path) -> Generator[_Member, None, None]:
+def _iterate_members(archive: Path) -> Generator[_Member, None, None]:
     """What is in the archive; links and devices are refused."""
     if archive.name.lower().endswith(".zip"):
-        yield from _zip_members(archive)
+        yield from _iterate_zip(archive)
     elif is_archive(archive):
-        yield from _tar_members(archive)
+        yield from _iterate_tar(archive)
     else:
-        raise DataError(f"{archive} is no archive that can be unpacked. Known endings: {', '.join(ENDINGS)}.")
+        raise DataError(f"{archive} is no archive that can be unpacked. Known endings: {', '.join(ARCHIVE_SUFFIXES)}.")
 
 
-def _zip_members(archive: Path) -> Generator[_Member, None, None]:
+def _iterate_zip(archive: Path) -> Generator[_Member, None, None]:
     with zipfile.ZipFile(archive) as packed:
         for info in packed.infolist():
             if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise _refused(archive, info.filename, "is a link or device")
+                raise _refuse_member(archive, info.filename, "is a link or device")
             yield _Member(info.filename, info.file_size, None if info.is_dir() else partial(packed.open, info))
 
 
-def _tar_members(archive: Path) -> Generator[_Member, None, None]:
+def _iterate_tar(archive: Path) -> Generator[_Member, None, None]:
     with tarfile.open(archive) as tar:
         for member in tar:
             if not (member.isfile() or member.isdir()):
-                raise _refused(archive, member.name, "is a link or device")
-            content = None if member.isdir() else partial(_tar_content, tar, member)
+                raise _refuse_member(archive, member.name, "is a link or device")
+            content = None if member.isdir() else partial(_open_tar_member, tar, member)
             yield _Member(member.name, member.size, content)
 
 
-def _tar_content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+def _open_tar_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     content = tar.extractfile(member)
     assert content is not None, "only folders and links have no content"
     return content
 
 
-def _inside(archive: Path, name: str) -> Path:
+def _resolve_member(archive: Path, name: str) -> Path:
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not name or name.startswith(("/", "\\")) or ".." in parts or any(":" in part for part in parts[:1]):
-        raise _refused(archive, name, "would be written outside the folder")
+        raise _refuse_member(archive, name, "would be written outside the folder")
     return Path(*parts)
 
 
-def _refused(archive: Path, name: str, why: str) -> DataError:
+def _refuse_member(archive: Path, name: str, why: str) -> DataError:
     return DataError(f"{archive} was not unpacked: its member '{name}' {why}. Get the archive from its publisher.")
 
 
-def _too_large(archive: Path, max_bytes: int) -> DataError:
+def _refuse_size(archive: Path, max_bytes: int) -> DataError:
     return DataError(
         f"{archive} unpacks to more than {max_bytes} bytes; not unpacked. Unpack it by hand if you trust it."
     )

@@ -11,17 +11,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recveil.core.errors import DataError
-from recveil.core.types import UNKNOWN, Attribute, FloatArray, IntArray
+from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
 
-__all__ = ["MOST_CLASSES", "attributes_of", "cut", "joint", "numbers_of", "without_empty_classes"]
+__all__ = [
+    "MAX_CLASSES",
+    "make_attributes",
+    "cut_numbers",
+    "join_attributes",
+    "convert_to_numbers",
+    "drop_empty_classes",
+]
 
-MOST_CLASSES = 200
+MAX_CLASSES = 200
 """A column with more different values than this is an address or a name rather than a class."""
 
-_UNDISCLOSED = ("", "nan", "null")
+_UNDISCLOSED_WORDS = ("", "nan", "null")
 
 
-def attributes_of(
+def make_attributes(
     users: pa.Table,
     *,
     numeric: Sequence[str] = (),
@@ -30,7 +37,7 @@ def attributes_of(
 ) -> dict[str, Attribute]:
     """An attribute for every column, row for row; null, empty and NaN mean unknown.
 
-    Lists and columns with more than `MOST_CLASSES` different values are left out, unless named.
+    Lists and columns with more than `MAX_CLASSES` different values are left out, unless named.
     """
     asked = {*numeric, *bins, *keep}
     absent = sorted(asked - set(users.column_names))
@@ -40,38 +47,38 @@ def attributes_of(
     for name in users.column_names:
         column = users.column(name)
         if name in bins:
-            attributes[name] = cut(name, _numbers(name, column), bins[name])
+            attributes[name] = cut_numbers(name, _read_numbers(name, column), bins[name])
         elif name in numeric:
-            values = _numbers(name, column)
-            attributes[name] = Attribute(name, np.full(len(values), UNKNOWN, dtype=np.int64), (), values)
+            values = _read_numbers(name, column)
+            attributes[name] = Attribute(name, np.full(len(values), UNDISCLOSED, dtype=np.int64), (), values)
         elif not pa.types.is_nested(column.type):
-            attribute = _classes(name, column)
-            if name in keep or len(attribute.labels) <= MOST_CLASSES:
+            attribute = _read_classes(name, column)
+            if name in keep or len(attribute.labels) <= MAX_CLASSES:
                 attributes[name] = attribute
     return attributes
 
 
-def cut(name: str, values: FloatArray, edges: Sequence[float]) -> Attribute:
+def cut_numbers(name: str, values: FloatArray, edges: Sequence[float]) -> Attribute:
     """Classes from numbers: below the first edge, from each edge to the next, from the last edge up."""
     cuts = np.asarray(edges, dtype=np.float64)
     if len(cuts) == 0 or not np.isfinite(cuts).all() or (np.diff(cuts) <= 0).any():
         raise DataError(f"Cannot cut '{name}' at {list(edges)}. Give one or more edges, each above the one before.")
-    codes = np.where(np.isnan(values), UNKNOWN, np.searchsorted(cuts, values, side="right")).astype(np.int64)
-    return without_empty_classes(Attribute(name, codes, _band_labels(cuts)))
+    codes = np.where(np.isnan(values), UNDISCLOSED, np.searchsorted(cuts, values, side="right")).astype(np.int64)
+    return drop_empty_classes(Attribute(name, codes, _label_bands(cuts)))
 
 
-def joint(attributes: Sequence[Attribute]) -> Attribute:
+def join_attributes(attributes: Sequence[Attribute]) -> Attribute:
     """All combinations of classes as one attribute; unknown where any of them is."""
     shape = tuple(len(a.labels) for a in attributes)
     codes = np.stack([a.codes for a in attributes])
-    known = (codes != UNKNOWN).all(0)
+    known = (codes != UNDISCLOSED).all(0)
     cells = np.ravel_multi_index(tuple(np.where(known, c, 0) for c in codes), shape)
     labels = tuple(" & ".join(parts) for parts in product(*(a.labels for a in attributes)))
     name = " & ".join(a.name for a in attributes)
-    return without_empty_classes(Attribute(name, np.where(known, cells, UNKNOWN).astype(np.int64), labels))
+    return drop_empty_classes(Attribute(name, np.where(known, cells, UNDISCLOSED).astype(np.int64), labels))
 
 
-def numbers_of(attribute: Attribute) -> FloatArray | None:
+def convert_to_numbers(attribute: Attribute) -> FloatArray | None:
     """The attribute as numbers (NaN = unknown), or nothing where its classes are not numbers."""
     if attribute.values is not None:
         return attribute.values
@@ -82,17 +89,17 @@ def numbers_of(attribute: Attribute) -> FloatArray | None:
     return np.append(known, np.nan)[attribute.codes]
 
 
-def without_empty_classes(attribute: Attribute) -> Attribute:
+def drop_empty_classes(attribute: Attribute) -> Attribute:
     """The same attribute with only the classes that some user has."""
-    if attribute.continuous:
+    if attribute.is_numeric:
         return attribute
     used = attribute.counts > 0
-    new = np.append(np.where(used, np.cumsum(used) - 1, UNKNOWN), UNKNOWN).astype(np.int64)
+    new = np.append(np.where(used, np.cumsum(used) - 1, UNDISCLOSED), UNDISCLOSED).astype(np.int64)
     labels = tuple(label for label, has_users in zip(attribute.labels, used, strict=True) if has_users)
     return replace(attribute, codes=new[attribute.codes], labels=labels)
 
 
-def _band_labels(cuts: FloatArray) -> tuple[str, ...]:
+def _label_bands(cuts: FloatArray) -> tuple[str, ...]:
     whole = bool((cuts == np.floor(cuts)).all())
     low = [f"{edge:g}" for edge in cuts]
     high = [f"{edge - 1:g}" for edge in cuts] if whole else low
@@ -100,7 +107,7 @@ def _band_labels(cuts: FloatArray) -> tuple[str, ...]:
     return (f"<{low[0]}", *between, f"{low[-1]}+")
 
 
-def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _convert_to_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type):
@@ -109,26 +116,26 @@ def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
         if pc.all(pc.equal(pc.floor(column), column), min_count=0).as_py():
             column = column.cast(pa.int64(), safe=False)
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    return pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=pa.array(_UNDISCLOSED)), None, text)
+    return pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=pa.array(_UNDISCLOSED_WORDS)), None, text)
 
 
-def _numbers(name: str, column: pa.ChunkedArray) -> FloatArray:
+def _read_numbers(name: str, column: pa.ChunkedArray) -> FloatArray:
     try:
-        values: FloatArray = _text(column).cast(pa.float64()).to_numpy().astype(np.float64)
+        values: FloatArray = _convert_to_text(column).cast(pa.float64()).to_numpy().astype(np.float64)
     except pa.ArrowInvalid:
         raise DataError(f"The column '{name}' holds text that is not a number. Leave it out of the numbers.") from None
     return np.where(np.isinf(values), np.nan, values)
 
 
-def _classes(name: str, column: pa.ChunkedArray) -> Attribute:
-    text = _text(column)
+def _read_classes(name: str, column: pa.ChunkedArray) -> Attribute:
+    text = _convert_to_text(column)
     values = [label for label in text.unique().to_pylist() if label is not None]
-    labels = _in_order(values)
-    codes: IntArray = pc.fill_null(pc.index_in(text, value_set=pa.array(labels, pa.string())), UNKNOWN).to_numpy()
+    labels = _sort_labels(values)
+    codes: IntArray = pc.fill_null(pc.index_in(text, value_set=pa.array(labels, pa.string())), UNDISCLOSED).to_numpy()
     return Attribute(name, codes.astype(np.int64), tuple(labels))
 
 
-def _in_order(labels: list[str]) -> list[str]:
+def _sort_labels(labels: list[str]) -> list[str]:
     try:
         return sorted(labels, key=lambda label: (float(label), label))
     except ValueError:

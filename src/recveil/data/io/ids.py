@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 from recveil.core.errors import DataError
 from recveil.core.types import IntArray
 
-__all__ = ["Ids", "alike", "as_numpy", "comparable", "known", "positions", "refuse_twice"]
+__all__ = [
+    "Ids",
+    "unify_types",
+    "as_numpy",
+    "normalize_ids",
+    "require_positions",
+    "find_positions",
+    "refuse_duplicates",
+]
 
 Ids: TypeAlias = pa.Array | pa.ChunkedArray | NDArray[Any]  # type: ignore[misc, valid-type, unused-ignore]
 
 
-def comparable(ids: Ids, where: str | Path) -> pa.Array:
+def normalize_ids(ids: Ids, where: str | Path) -> pa.Array:
     """The ids as 64-bit whole numbers or as text; one that is missing, or a fraction, is an error."""
     array = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(ids)
     if isinstance(array, pa.ChunkedArray):
@@ -41,23 +49,23 @@ def comparable(ids: Ids, where: str | Path) -> pa.Array:
     return array
 
 
-def alike(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
+def unify_types(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Both as they are where both are numbers, else both as text."""
     if first.type == second.type:
         return first, second
     return first.cast(pa.large_string()), second.cast(pa.large_string())
 
 
-def positions(wanted: pa.Array, given: pa.Array) -> IntArray:
+def find_positions(wanted: pa.Array, given: pa.Array) -> IntArray:
     """For each wanted id its place among the given ones, -1 where it is not there."""
     found: NDArray[Any] = pc.fill_null(pc.index_in(wanted, value_set=given), -1).to_numpy(zero_copy_only=False)
     return found.astype(np.int64)
 
 
-def known(given: Ids, ids: Ids, path: str | Path, of: str) -> IntArray:
+def require_positions(given: Ids, ids: Ids, path: str | Path, of: str) -> IntArray:
     """For each id in a file its place among the ids we know; one that is not there is an error."""
-    there, here = alike(comparable(given, path), comparable(ids, f"the {of}s"))
-    found = positions(there, here)
+    there, here = unify_types(normalize_ids(given, path), normalize_ids(ids, f"the {of}s"))
+    found = find_positions(there, here)
     missing = there.filter(pa.array(found < 0)).unique()
     if len(missing):
         raise DataError(
@@ -67,7 +75,7 @@ def known(given: Ids, ids: Ids, path: str | Path, of: str) -> IntArray:
     return found
 
 
-def refuse_twice(ids: pa.Array, path: str | Path, of: str) -> None:
+def refuse_duplicates(ids: pa.Array, path: str | Path, of: str) -> None:
     """An error where an id occurs more than once."""
     counts = ids.value_counts()
     twice = counts.filter(pc.greater(counts.field("counts"), 1))

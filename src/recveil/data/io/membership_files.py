@@ -17,16 +17,23 @@ from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
 from recveil.core.types import Dataset, FloatArray, IntArray
-from recveil.data.io.ids import Ids, alike, comparable, positions, refuse_twice
-from recveil.data.io.tables import ITEM, USER, canonical, column, dataset_from_tables, find_column
+from recveil.data.io.ids import Ids, find_positions, normalize_ids, refuse_duplicates, unify_types
+from recveil.data.io.tables import (
+    ITEM_NAMES,
+    USER_NAMES,
+    build_dataset,
+    find_column,
+    require_column,
+    select_interactions,
+)
 from recveil.data.io.user_tables import read_recommendations
-from recveil.data.io.vectors import rows_of
+from recveil.data.io.vectors import read_rows
 
-__all__ = ["Platform", "item_ids", "placed", "read_members", "read_platform", "read_texts", "spread"]
+__all__ = ["Platform", "collect_item_ids", "match_ids", "read_members", "read_platform", "read_texts", "scatter_rows"]
 
-TEXT = ("text", "title", "name", "description")
-MEMBER = ("member", "is_member", "membership", "label")
-YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
+TEXT_NAMES = ("text", "title", "name", "description")
+MEMBER_NAMES = ("member", "is_member", "membership", "label")
+TRUE_WORDS, FALSE_WORDS = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +46,13 @@ class Platform:
     lists: IntArray
 
 
-def item_ids(tables: Sequence[Path], others: Ids | None = None) -> pa.Array:
+def collect_item_ids(tables: Sequence[Path], others: Ids | None = None) -> pa.Array:
     """Every item that these files of histories and lists name, or that is among the others, once."""
-    parts = [comparable(t.column(column(t, ITEM, path)), path) for path in tables for t in [rows_of(path)]]
+    parts = [
+        normalize_ids(t.column(require_column(t, ITEM_NAMES, path)), path) for path in tables for t in [read_rows(path)]
+    ]
     if others is not None:
-        parts.append(comparable(others, "the item vectors"))
+        parts.append(normalize_ids(others, "the item vectors"))
     if len({part.type for part in parts}) > 1:
         parts = [part.cast(pa.large_string()) for part in parts]
     return pa.concat_arrays(parts).unique()
@@ -51,12 +60,12 @@ def item_ids(tables: Sequence[Path], others: Ids | None = None) -> pa.Array:
 
 def read_platform(histories: Path, lists: Path, items: pa.Array) -> Platform:
     """The users of both files, items numbered as in `items`; a user who has only one of the two is an error."""
-    data = dataset_from_tables(histories.stem, canonical(rows_of(histories), histories))
-    users = comparable(data.user_ids, histories)
-    listed = comparable((table := rows_of(lists)).column(column(table, USER, lists)), lists).unique()
+    data = build_dataset(histories.stem, select_interactions(read_rows(histories), histories))
+    users = normalize_ids(data.user_ids, histories)
+    listed = normalize_ids((table := read_rows(lists)).column(require_column(table, USER_NAMES, lists)), lists).unique()
     _refuse_missing(listed, users, f"have a list in {lists} and no history in {histories}")
     _refuse_missing(users, listed, f"have a history in {histories} and no list in {lists}")
-    place = placed(comparable(data.item_ids, histories), items)
+    place = match_ids(normalize_ids(data.item_ids, histories), items)
     order = np.lexsort((np.arange(len(data)) if data.time is None else data.time, data.user))
     ends = np.cumsum(np.bincount(data.user, minlength=data.n_users))[:-1]
     return Platform(
@@ -66,22 +75,25 @@ def read_platform(histories: Path, lists: Path, items: pa.Array) -> Platform:
 
 def read_members(path: Path, users: pa.Array) -> NDArray[np.bool_]:
     """Who of these users is a member: told for each, or for the members alone."""
-    table = rows_of(path)
-    given = comparable(table.column(column(table, USER, path)), path)
-    refuse_twice(given, path, "user")
+    table = read_rows(path)
+    given = normalize_ids(table.column(require_column(table, USER_NAMES, path)), path)
+    refuse_duplicates(given, path, "user")
     _refuse_missing(given, users, f"are in {path} and have no history")
-    told = find_column(table, MEMBER)
+    told = find_column(table, MEMBER_NAMES)
     if told is None and table.num_columns > 1:
         raise DataError(
             f"{path} has the columns {', '.join(table.column_names[:12])} and none called 'member'. Add it, with 0 and "
             "1, or leave only the ids of the members."
         )
-    place = placed(users, given)
+    place = match_ids(users, given)
     if told is None:
         return place >= 0
     _refuse_missing(users, given, f"have a history and are not in {path}")
     marks = pc.utf8_lower(pc.utf8_trim_whitespace(table.column(told).cast(pa.string())))
-    yes, no = (pc.fill_null(pc.is_in(marks, value_set=pa.array(words)), False).to_numpy() for words in (YES, NO))
+    yes, no = (
+        pc.fill_null(pc.is_in(marks, value_set=pa.array(words)), False).to_numpy()
+        for words in (TRUE_WORDS, FALSE_WORDS)
+    )
     if not (yes | no).all():
         row = int(np.flatnonzero(~(yes | no))[0])
         raise DataError(
@@ -93,23 +105,23 @@ def read_members(path: Path, users: pa.Array) -> NDArray[np.bool_]:
 
 def read_texts(path: Path, items: Ids) -> list[str | None]:
     """The text of each of these items, None where the file has none."""
-    table = rows_of(path)
-    given = comparable(table.column(column(table, ITEM, path)), path)
-    refuse_twice(given, path, "item")
-    text = table.column(column(table, TEXT, path)).cast(pa.string())
-    place = placed(comparable(items, "the items"), given)
+    table = read_rows(path)
+    given = normalize_ids(table.column(require_column(table, ITEM_NAMES, path)), path)
+    refuse_duplicates(given, path, "item")
+    text = table.column(require_column(table, TEXT_NAMES, path)).cast(pa.string())
+    place = match_ids(normalize_ids(items, "the items"), given)
     if not (place >= 0).any():
         raise DataError(f"{path} has the text of no item in sight (it starts with '{given[0]}'). Write the ids alike.")
     told: list[str | None] = text.take(pa.array(place, mask=place < 0)).to_pylist()
     return told
 
 
-def placed(wanted: pa.Array, given: pa.Array) -> IntArray:
+def match_ids(wanted: pa.Array, given: pa.Array) -> IntArray:
     """For each wanted id its place among the given ones, -1 where it is not there; numbers and text match."""
-    return positions(*alike(wanted, given))
+    return find_positions(*unify_types(wanted, given))
 
 
-def spread(rows: FloatArray, place: IntArray) -> FloatArray:
+def scatter_rows(rows: FloatArray, place: IntArray) -> FloatArray:
     """The rows at these places; one that is not a number where there is none (-1)."""
     table = np.full((len(place), rows.shape[1]), np.nan, dtype=np.float32)
     table[place >= 0] = rows[place[place >= 0]]
@@ -117,6 +129,6 @@ def spread(rows: FloatArray, place: IntArray) -> FloatArray:
 
 
 def _refuse_missing(wanted: pa.Array, given: pa.Array, what: str) -> None:
-    missing = wanted.filter(pa.array(placed(wanted, given) < 0))
+    missing = wanted.filter(pa.array(match_ids(wanted, given) < 0))
     if len(missing):
         raise DataError(f"{len(missing)} users {what}, such as '{missing[0]}'. Add what is missing, or leave them out.")

@@ -1,7 +1,7 @@
 """Read any CSV, TSV, Parquet or RecBole atomic file, and turn tables of interactions and users into a `Dataset`.
 
 Text is read as text and narrowed to numbers only where nothing is lost by it, so that ids and codes such as `007`
-stay what they are. Every loader returns a `Raw`: a table of interactions with the columns `user_id`, `item_id` and,
+stay what they are. Every loader returns a `RawTables`: a table of interactions with the columns `user_id`, `item_id` and,
 where they are known, `rating` and `timestamp`; and a table of users with `user_id` and one column per attribute.
 """
 
@@ -22,18 +22,18 @@ from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
 from recveil.core.types import Dataset, FloatArray, IntArray
-from recveil.data.io.attributes import attributes_of
-from recveil.data.io.text import existing_file, narrow, read_delimited, sniff
+from recveil.data.io.attributes import make_attributes
+from recveil.data.io.text import check_file, detect_delimiter, narrow_column, read_delimited
 
 __all__ = [
-    "ITEM",
-    "RATING",
-    "TIME",
-    "USER",
-    "Raw",
-    "canonical",
-    "column",
-    "dataset_from_tables",
+    "ITEM_NAMES",
+    "RATING_NAMES",
+    "TIME_NAMES",
+    "USER_NAMES",
+    "RawTables",
+    "select_interactions",
+    "require_column",
+    "build_dataset",
     "drop_missing_ids",
     "find_column",
     "find_file",
@@ -44,19 +44,19 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-USER = ("user_id", "user", "uid", "reviewer_id", "userid")
-ITEM = ("item_id", "item", "iid", "movie_id", "asin", "artist_id", "track_id", "product_id", "video_id")
-RATING = ("rating", "overall", "score", "stars")
-TIME = ("timestamp", "time", "unix_timestamp", "unix_review_time", "datetime", "date", "position")
+USER_NAMES = ("user_id", "user", "uid", "reviewer_id", "userid")
+ITEM_NAMES = ("item_id", "item", "iid", "movie_id", "asin", "artist_id", "track_id", "product_id", "video_id")
+RATING_NAMES = ("rating", "overall", "score", "stars")
+TIME_NAMES = ("timestamp", "time", "unix_timestamp", "unix_review_time", "datetime", "date", "position")
 
-TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t", ".inter": "\t", ".user": "\t", ".item": "\t"}
-PARQUET = {".parquet", ".pq"}
-PACKED = {".gz", ".bz2"}
-_TYPED = re.compile(r"^(.+):(token|token_seq|float|float_seq)$")
+TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t", ".inter": "\t", ".user": "\t", ".item": "\t"}
+PARQUET_SUFFIXES = {".parquet", ".pq"}
+COMPRESSED_SUFFIXES = {".gz", ".bz2"}
+_TYPED_NAME = re.compile(r"^(.+):(token|token_seq|float|float_seq)$")
 
 
 @dataclass(frozen=True, eq=False)
-class Raw:
+class RawTables:
     """What a loader found: who touched what, and what is known of the users (or nothing)."""
 
     interactions: pa.Table
@@ -68,21 +68,23 @@ def read_table(path: str | Path, *, encoding: str = "utf8") -> pa.Table:
 
     The first line of a text file must name the columns; the types in the header of an atomic file are taken off.
     """
-    path = existing_file(path)
-    kind = _kind(path)
-    if kind in PARQUET:
+    path = check_file(path)
+    kind = _file_suffix(path)
+    if kind in PARQUET_SUFFIXES:
         return _read_parquet(path)
-    if kind not in TEXT:
-        raise DataError(f"Cannot tell what {path} is. Known endings: {', '.join([*TEXT, *sorted(PARQUET)])}.")
-    delimiter = sniff(path, encoding) if kind == ".csv" else TEXT[kind]
+    if kind not in TEXT_DELIMITERS:
+        raise DataError(
+            f"Cannot tell what {path} is. Known endings: {', '.join([*TEXT_DELIMITERS, *sorted(PARQUET_SUFFIXES)])}."
+        )
+    delimiter = detect_delimiter(path, encoding) if kind == ".csv" else TEXT_DELIMITERS[kind]
     table = read_delimited(path, delimiter=delimiter, encoding=encoding)
-    if all(_TYPED.match(name) for name in table.column_names):
+    if all(_TYPED_NAME.match(name) for name in table.column_names):
         table = table.rename_columns([name.rsplit(":", 1)[0] for name in table.column_names])
-    _check_names(table, path)
-    return pa.table({name: narrow(table.column(name)) for name in table.column_names})
+    _refuse_duplicate_names(table, path)
+    return pa.table({name: narrow_column(table.column(name)) for name in table.column_names})
 
 
-def read_raw(path: str | Path) -> Raw:
+def read_raw(path: str | Path) -> RawTables:
     """The interactions in a file or folder, with the users beside them where there are any.
 
     A folder holds `interactions.parquet` (or .csv, .tsv, .inter) and perhaps `users.parquet` (or .csv, .tsv), or one
@@ -90,20 +92,20 @@ def read_raw(path: str | Path) -> Raw:
     """
     path = Path(path)
     if path.is_dir():
-        path = _interactions_in(path)
+        path = _find_interactions(path)
     beside = [path.with_suffix(".user"), *(path.parent / f"users{end}" for end in (".parquet", ".csv", ".tsv"))]
-    interactions = canonical(read_table(path), path)
+    interactions = select_interactions(read_table(path), path)
     users_path = next((other for other in beside if other.is_file() and other != path), None)
     if users_path is None:
-        return Raw(interactions)
+        return RawTables(interactions)
     users = read_table(users_path)
-    return Raw(interactions, _rename(users, column(users, USER, users_path), "user_id"))
+    return RawTables(interactions, _rename_column(users, require_column(users, USER_NAMES, users_path), "user_id"))
 
 
-def canonical(table: pa.Table, path: str | Path) -> pa.Table:
+def select_interactions(table: pa.Table, path: str | Path) -> pa.Table:
     """The interactions alone: `user_id`, `item_id` and, where they are there, `rating` and `timestamp`."""
-    found = {"user_id": column(table, USER, path), "item_id": column(table, ITEM, path)}
-    optional = {"rating": find_column(table, RATING), "timestamp": find_column(table, TIME)}
+    found = {"user_id": require_column(table, USER_NAMES, path), "item_id": require_column(table, ITEM_NAMES, path)}
+    optional = {"rating": find_column(table, RATING_NAMES), "timestamp": find_column(table, TIME_NAMES)}
     found |= {name: given for name, given in optional.items() if given is not None}
     return pa.table({name: table.column(given) for name, given in found.items()})
 
@@ -126,11 +128,11 @@ def require_file(folder: Path, *patterns: str) -> Path:
 
 def find_column(table: pa.Table, names: Sequence[str]) -> str | None:
     """The first of these names that the table has, however it is written (user_id, userId, USER ID), or nothing."""
-    plain = {_plain(name): name for name in reversed(table.column_names)}
-    return next((plain[_plain(name)] for name in names if _plain(name) in plain), None)
+    plain = {_simplify_name(name): name for name in reversed(table.column_names)}
+    return next((plain[_simplify_name(name)] for name in names if _simplify_name(name) in plain), None)
 
 
-def column(table: pa.Table, names: Sequence[str], path: str | Path) -> str:
+def require_column(table: pa.Table, names: Sequence[str], path: str | Path) -> str:
     """The name under which the table has this column; `names` are the accepted ones, the best first."""
     found = find_column(table, names)
     if found is None:
@@ -151,7 +153,7 @@ def drop_missing_ids(interactions: pa.Table, path: str | Path) -> pa.Table:
     return kept
 
 
-def dataset_from_tables(
+def build_dataset(
     name: str,
     interactions: pa.Table,
     users: pa.Table | None = None,
@@ -178,21 +180,25 @@ def dataset_from_tables(
         raise DataError(f"The data set '{name}' has no interactions. Check that the file has rows below its header.")
     if users is None and (numeric or bins or keep):
         raise DataError(f"The data set '{name}' has no table of users to take attributes from. Put one beside it.")
-    user, user_ids = _encode(_ids(interactions.column(column(interactions, USER, name)), "user_id", name))
-    item, item_ids = _encode(_ids(interactions.column(column(interactions, ITEM, name)), "item_id", name))
-    when = find_column(interactions, TIME)
-    time = None if when is None else _time(interactions.column(when), name)
+    user, user_ids = _encode_ids(
+        _convert_ids(interactions.column(require_column(interactions, USER_NAMES, name)), "user_id", name)
+    )
+    item, item_ids = _encode_ids(
+        _convert_ids(interactions.column(require_column(interactions, ITEM_NAMES, name)), "item_id", name)
+    )
+    when = find_column(interactions, TIME_NAMES)
+    time = None if when is None else _parse_times(interactions.column(when), name)
     attributes = {}
     if users is not None:
-        rows = _rows_of(user_ids, users, name)
-        others = users.drop_columns([column(users, USER, name)]).take(pa.array(rows, mask=rows < 0))
-        attributes = attributes_of(others, numeric=numeric, bins=bins or {}, keep=keep)
+        rows = _find_user_rows(user_ids, users, name)
+        others = users.drop_columns([require_column(users, USER_NAMES, name)]).take(pa.array(rows, mask=rows < 0))
+        attributes = make_attributes(others, numeric=numeric, bins=bins or {}, keep=keep)
     return Dataset(name, user, item, time, user_ids, item_ids, attributes)
 
 
-def _kind(path: Path) -> str:
+def _file_suffix(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in PACKED else "".join(suffixes[-1:])
+    return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in COMPRESSED_SUFFIXES else "".join(suffixes[-1:])
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -200,33 +206,33 @@ def _read_parquet(path: Path) -> pa.Table:
         table = pyarrow.parquet.read_table(path, partitioning=None)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} is not a whole Parquet file. Download or write it again.") from error
-    _check_names(table, path)
+    _refuse_duplicate_names(table, path)
     return table
 
 
-def _check_names(table: pa.Table, path: Path) -> None:
+def _refuse_duplicate_names(table: pa.Table, path: Path) -> None:
     names = table.column_names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DataError(f"{path} has more than one column '{twice[0]}'. Rename or remove all but one.")
 
 
-def _interactions_in(folder: Path) -> Path:
+def _find_interactions(folder: Path) -> Path:
     found = find_file(folder, *(f"interactions{end}" for end in (".parquet", ".csv", ".tsv", ".inter")), "*.inter")
     if found is None:
         raise DataError(f"{folder} holds no interactions.parquet (or .csv, .tsv) and no .inter file. Put one there.")
     return found
 
 
-def _plain(name: str) -> str:
+def _simplify_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.casefold())
 
 
-def _rename(table: pa.Table, old: str, new: str) -> pa.Table:
+def _rename_column(table: pa.Table, old: str, new: str) -> pa.Table:
     return table.rename_columns([new if name == old else name for name in table.column_names])
 
 
-def _ids(column: pa.ChunkedArray, what: str, name: str) -> pa.ChunkedArray:
+def _convert_ids(column: pa.ChunkedArray, what: str, name: str) -> pa.ChunkedArray:
     """Ids as 64-bit numbers or text; a missing one is an error."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -245,7 +251,7 @@ def _ids(column: pa.ChunkedArray, what: str, name: str) -> pa.ChunkedArray:
         raise DataError(f"Some {what} of '{name}' are not whole numbers. Write ids as whole numbers or text.") from None
 
 
-def _encode(ids: pa.ChunkedArray) -> tuple[IntArray, NDArray[Any]]:
+def _encode_ids(ids: pa.ChunkedArray) -> tuple[IntArray, NDArray[Any]]:
     encoded = ids.dictionary_encode().unify_dictionaries()
     values = encoded.chunk(0).dictionary
     order = pc.sort_indices(values)
@@ -255,7 +261,7 @@ def _encode(ids: pa.ChunkedArray) -> tuple[IntArray, NDArray[Any]]:
     return rank[codes], values.take(order).to_numpy(zero_copy_only=False)
 
 
-def _time(column: pa.ChunkedArray, name: str) -> IntArray | FloatArray | None:
+def _parse_times(column: pa.ChunkedArray, name: str) -> IntArray | FloatArray | None:
     """Times as numbers (dates as seconds since 1970), or nothing where none is known."""
     if column.null_count == len(column):
         return None
@@ -265,14 +271,14 @@ def _time(column: pa.ChunkedArray, name: str) -> IntArray | FloatArray | None:
         dtype = np.int64 if pa.types.is_integer(column.type) else np.float64
         numbers: IntArray | FloatArray = column.to_numpy().astype(dtype)
     else:
-        micro = _moment(column, name).cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
+        micro = _parse_dates(column, name).cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
         numbers = micro // 1_000_000 if not (micro % 1_000_000).any() else micro / 1e6
     if not np.isfinite(numbers).all():
         raise DataError(f"Some times of '{name}' are not numbers. Fill them in or remove the column.")
     return numbers
 
 
-def _moment(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def _parse_dates(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if pa.types.is_temporal(column.type):
         return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)))
     for zone in ("UTC", None):
@@ -286,9 +292,9 @@ def _moment(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     )
 
 
-def _rows_of(user_ids: NDArray[Any], users: pa.Table, name: str) -> IntArray:
+def _find_user_rows(user_ids: NDArray[Any], users: pa.Table, name: str) -> IntArray:
     """For each user the row of the users table, -1 where there is none."""
-    given = _ids(users.column(column(users, USER, name)), "user_id in the table of users", name)
+    given = _convert_ids(users.column(require_column(users, USER_NAMES, name)), "user_id in the table of users", name)
     wanted = pa.array(user_ids)
     if given.type != wanted.type:
         given, wanted = given.cast(pa.string()), wanted.cast(pa.string())

@@ -15,12 +15,19 @@ import pyarrow.csv
 
 from recveil.core.errors import DataError
 
-__all__ = ["existing_file", "first_line", "narrow", "read_delimited", "sniff", "unreadable"]
+__all__ = [
+    "check_file",
+    "read_first_line",
+    "narrow_column",
+    "read_delimited",
+    "detect_delimiter",
+    "describe_read_error",
+]
 
 log = logging.getLogger(__name__)
 
-_WHOLE = r"^(0|-?[1-9][0-9]*)$"
-_DECIMAL = r"^(-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?|[nN]a[nN])$"
+_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
+_DECIMAL_NUMBER = r"^(-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?|[nN]a[nN])$"
 
 
 def read_delimited(
@@ -47,7 +54,7 @@ def read_delimited(
         encoding: how the file writes its characters.
         skip_ragged: leave out rows with too many or too few fields, and say how many, instead of refusing the file.
     """
-    path = existing_file(path)
+    path = check_file(path)
     skipped: list[int] = []
 
     def ragged(row: Any) -> str:
@@ -55,20 +62,20 @@ def read_delimited(
         return "skip" if skip_ragged else "error"
 
     try:
-        header = list(names) if names is not None else _header(path, delimiter, encoding)
-        source, delimiter = _source(path, delimiter)
+        header = list(names) if names is not None else _read_header(path, delimiter, encoding)
+        source, delimiter = _open_source(path, delimiter)
         table = pyarrow.csv.read_csv(
             source,
             read_options=pyarrow.csv.ReadOptions(
                 column_names=header, skip_rows=0 if names is not None else 1, encoding=encoding
             ),
             parse_options=pyarrow.csv.ParseOptions(
-                delimiter=delimiter, quote_char=_quote(delimiter), invalid_row_handler=ragged
+                delimiter=delimiter, quote_char=_quote_character(delimiter), invalid_row_handler=ragged
             ),
             convert_options=_build_convert_options(header, only, types or {}),
         )
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-        raise unreadable(path, error) from error
+        raise describe_read_error(path, error) from error
     if skipped:
         log.warning("%s: left out %d rows with too many or too few fields.", path, len(skipped))
     return table
@@ -85,7 +92,7 @@ def _build_convert_options(
     )
 
 
-def existing_file(path: str | Path) -> Path:
+def check_file(path: str | Path) -> Path:
     """The path, if a file with something in it is there."""
     path = Path(path)
     if path.is_dir():
@@ -97,7 +104,7 @@ def existing_file(path: str | Path) -> Path:
     return path
 
 
-def unreadable(path: Path, error: Exception) -> DataError:
+def describe_read_error(path: Path, error: Exception) -> DataError:
     """What to say of a file that Arrow could not read."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "utf-8" in reason.lower() or "utf8" in reason.lower():
@@ -109,7 +116,7 @@ def unreadable(path: Path, error: Exception) -> DataError:
     return DataError(f"{path} cannot be read as a table: {reason.rstrip('.')}. Mend that row or write the file again.")
 
 
-def _source(path: Path, delimiter: str) -> tuple[Any, str]:
+def _open_source(path: Path, delimiter: str) -> tuple[Any, str]:
     if len(delimiter) == 1:
         return path, delimiter
     # Arrow splits at one character only; the unit separator does not occur in text.
@@ -117,39 +124,39 @@ def _source(path: Path, delimiter: str) -> tuple[Any, str]:
         return io.BytesIO(stream.read().replace(delimiter.encode(), b"\x1f")), "\x1f"
 
 
-def first_line(path: Path, encoding: str) -> str:
+def read_first_line(path: Path, encoding: str) -> str:
     """The first line of a text file, packed or not."""
     with pa.input_stream(str(path), compression="detect") as stream:
         line: bytes = stream.read(1 << 20).split(b"\n", 1)[0]
     return line.rstrip(b"\r").decode(encoding).removeprefix("\ufeff")
 
 
-def _quote(delimiter: str) -> str | bool:
+def _quote_character(delimiter: str) -> str | bool:
     return '"' if delimiter in (",", ";") else False
 
 
-def _header(path: Path, delimiter: str, encoding: str) -> list[str]:
-    line = first_line(path, encoding)
-    if _quote(delimiter):
+def _read_header(path: Path, delimiter: str, encoding: str) -> list[str]:
+    line = read_first_line(path, encoding)
+    if _quote_character(delimiter):
         return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
     return [cell.strip() for cell in line.split(delimiter)]
 
 
-def sniff(path: Path, encoding: str) -> str:
+def detect_delimiter(path: Path, encoding: str) -> str:
     """Whether comma, tab or semicolon stands between the names in the first line."""
     try:
-        line = first_line(path, encoding)
+        line = read_first_line(path, encoding)
     except (UnicodeDecodeError, OSError, EOFError) as error:
-        raise unreadable(path, error) from error
+        raise describe_read_error(path, error) from error
     return max(",\t;", key=line.count)
 
 
-def narrow(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def narrow_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Numbers where all of a column is plainly written numbers, else the text itself.
 
     Leading zeros, plus signs and whole numbers of more than 64 bits are taken for text: they are ids or codes.
     """
-    for pattern, kind in ((_WHOLE, pa.int64()), (_DECIMAL, pa.float64())):
+    for pattern, kind in ((_WHOLE_NUMBER, pa.int64()), (_DECIMAL_NUMBER, pa.float64())):
         if pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py():
             try:
                 return column.cast(kind)

@@ -17,11 +17,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
-from recveil.core.types import UNKNOWN, Attribute, Dataset, IntArray
-from recveil.data.io.attributes import attributes_of
-from recveil.data.io.ids import Ids, alike, as_numpy, comparable, known, positions, refuse_twice
-from recveil.data.io.tables import ITEM, USER, canonical, column, dataset_from_tables, find_column
-from recveil.data.io.vectors import Vectors, check_output, floats, read_embeddings, rows_of, write_embeddings
+from recveil.core.types import UNDISCLOSED, Attribute, Dataset, IntArray
+from recveil.data.io.attributes import make_attributes
+from recveil.data.io.ids import (
+    Ids,
+    as_numpy,
+    find_positions,
+    normalize_ids,
+    refuse_duplicates,
+    require_positions,
+    unify_types,
+)
+from recveil.data.io.tables import (
+    ITEM_NAMES,
+    USER_NAMES,
+    build_dataset,
+    find_column,
+    require_column,
+    select_interactions,
+)
+from recveil.data.io.vectors import Vectors, check_output, parse_floats, read_embeddings, read_rows, write_embeddings
 
 __all__ = [
     "Vectors",
@@ -49,11 +64,11 @@ def read_attributes(
 
     Users who are not among `ids` are left out, and the log says how many; `ids` without a row are undisclosed.
     """
-    table = rows_of(path)
-    key = column(table, USER, path)
-    given, wanted = alike(comparable(table.column(key), path), comparable(ids, "the embeddings"))
-    refuse_twice(given, path, "user")
-    rows = positions(wanted, given)
+    table = read_rows(path)
+    key = require_column(table, USER_NAMES, path)
+    given, wanted = unify_types(normalize_ids(table.column(key), path), normalize_ids(ids, "the embeddings"))
+    refuse_duplicates(given, path, "user")
+    rows = find_positions(wanted, given)
     matched = int((rows >= 0).sum())
     if not matched:
         raise DataError(
@@ -65,17 +80,19 @@ def read_attributes(
     if matched < len(given):
         log.warning("%s: left out %d users who are not in the embeddings.", path, len(given) - matched)
     others = table.drop_columns([key]).take(pa.array(rows, mask=rows < 0))
-    return attributes_of(others, numeric=numeric, bins=bins or {}, keep=keep)
+    return make_attributes(others, numeric=numeric, bins=bins or {}, keep=keep)
 
 
 def read_interactions(path: str | Path, user_ids: Ids, item_ids: Ids | None = None) -> Dataset:
     """Who touched what, numbered like `user_ids` and `item_ids`; without `item_ids`, items are numbered by the file."""
-    data = dataset_from_tables(str(path), canonical(rows_of(path), path))
-    user = known(data.user_ids, user_ids, path, "user")[data.user]
+    data = build_dataset(str(path), select_interactions(read_rows(path), path))
+    user = require_positions(data.user_ids, user_ids, path, "user")[data.user]
     data = replace(data, name=Path(path).stem, user=user, user_ids=as_numpy(user_ids))
     if item_ids is None:
         return data
-    return replace(data, item=known(data.item_ids, item_ids, path, "item")[data.item], item_ids=as_numpy(item_ids))
+    return replace(
+        data, item=require_positions(data.item_ids, item_ids, path, "item")[data.item], item_ids=as_numpy(item_ids)
+    )
 
 
 def read_recommendations(path: str | Path, user_ids: Ids, item_ids: Ids) -> IntArray:
@@ -83,23 +100,23 @@ def read_recommendations(path: str | Path, user_ids: Ids, item_ids: Ids) -> IntA
 
     Lists are in the order of `rank` (smallest first), or of `score` (largest first) where there is no rank.
     """
-    table = rows_of(path)
-    user = known(table.column(column(table, USER, path)), user_ids, path, "user")
-    item = known(table.column(column(table, ITEM, path)), item_ids, path, "item")
+    table = read_rows(path)
+    user = require_positions(table.column(require_column(table, USER_NAMES, path)), user_ids, path, "user")
+    item = require_positions(table.column(require_column(table, ITEM_NAMES, path)), item_ids, path, "item")
     _refuse_repeats(user, item, "item", user_ids, path)
     place = find_column(table, ("rank",))
     if place is not None:
-        rank = floats(table.column(place), place, path)
+        rank = parse_floats(table.column(place), place, path)
         _refuse_repeats(user, rank, "rank", user_ids, path)
     elif (place := find_column(table, ("score",))) is not None:
-        rank = -floats(table.column(place), place, path)
+        rank = -parse_floats(table.column(place), place, path)
     else:
         raise DataError(f"{path} has no column 'rank' (1 for the best) and none called 'score'. Add one of them.")
     if np.isnan(rank).any():
         raise DataError(
             f"{int(np.isnan(rank).sum())} rows of {path} have no {place}. Fill it in, or remove these rows."
         )
-    return _lists(user[order := np.lexsort((rank, user))], item[order], len(user_ids))
+    return _arrange_lists(user[order := np.lexsort((rank, user))], item[order], len(user_ids))
 
 
 def require_classes(attribute: Attribute, *, minimum: int = 2) -> None:
@@ -140,10 +157,10 @@ def _refuse_repeats(user: IntArray, values: NDArray[Any], what: str, user_ids: I
         )
 
 
-def _lists(user: IntArray, item: IntArray, n_users: int) -> IntArray:
+def _arrange_lists(user: IntArray, item: IntArray, n_users: int) -> IntArray:
     """The items of each user side by side; rows come ordered by user, then by place."""
     lengths = np.bincount(user, minlength=n_users)
     position = np.arange(len(user)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    lists = np.full((n_users, int(lengths.max())), UNKNOWN, dtype=np.int64)
+    lists = np.full((n_users, int(lengths.max())), UNDISCLOSED, dtype=np.int64)
     lists[user, position] = item
     return lists

@@ -23,29 +23,29 @@ import torch
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.files import check_parent, writing
+from recveil.core.files import check_output_file, write_atomically
 from recveil.core.types import FloatArray
-from recveil.data.io.ids import comparable, refuse_twice
-from recveil.data.io.tables import ITEM, USER, column, read_table
-from recveil.data.io.text import existing_file, narrow, unreadable
+from recveil.data.io.ids import normalize_ids, refuse_duplicates
+from recveil.data.io.tables import ITEM_NAMES, USER_NAMES, read_table, require_column
+from recveil.data.io.text import check_file, describe_read_error, narrow_column
 
 __all__ = [
-    "PARQUET",
+    "PARQUET_SUFFIXES",
     "Vectors",
     "check_output",
-    "floats",
-    "id_file",
-    "numbered_columns",
+    "parse_floats",
+    "read_ids",
+    "find_numbered_columns",
     "read_embeddings",
-    "rows_of",
-    "table_with",
-    "vectors_in",
+    "read_rows",
+    "replace_vectors",
+    "parse_vectors",
     "write_embeddings",
 ]
 
-PARQUET = (".parquet", ".pq")
-TEXT = {".csv": ",", ".tsv": "\t"}
-_NUMBERED = re.compile(r"emb_(\d+)")
+PARQUET_SUFFIXES = (".parquet", ".pq")
+TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_NUMBERED_NAME = re.compile(r"emb_(\d+)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +81,20 @@ def read_embeddings(
     `ids` is a file with the ids of the rows (.npy, .txt with one on each line, .csv, .parquet), for a .npy or
     safetensors file that has none; without it they are 0, 1, 2, ...
     """
-    path = existing_file(path)
-    readers = {".npy": _from_npy, ".safetensors": _from_safetensors}
-    vectors = readers.get(path.suffix.lower(), _from_table)(path, of)
+    path = check_file(path)
+    readers = {".npy": _read_npy_vectors, ".safetensors": _read_safetensors_vectors}
+    vectors = readers.get(path.suffix.lower(), _read_table_vectors)(path, of)
     if ids is not None:
         if vectors.holds_ids:
             raise UsageError(f"{path} has ids of its own in '{vectors.key}'. Leave out the ids in {ids}.")
-        vectors = replace(vectors, ids=id_file(Path(ids), of))
+        vectors = replace(vectors, ids=read_ids(Path(ids), of))
     n = len(vectors.x)
     if len(vectors.ids) != n:
         raise DataError(
             f"{ids or path} has {len(vectors.ids)} ids and {path} has {n} vectors. Give one id for each row, in the "
             f"same order (a .csv of ids starts with a header line)."
         )
-    refuse_twice(comparable(vectors.ids, path), path, of)
+    refuse_duplicates(normalize_ids(vectors.ids, path), path, of)
     bad = np.flatnonzero(~np.isfinite(vectors.x).all(axis=1))
     if len(bad):
         raise DataError(
@@ -114,22 +114,22 @@ def write_embeddings(path: str | Path, vectors: Vectors, x: FloatArray) -> None:
     suffix = check_output(path, vectors).suffix.lower()
     x = np.ascontiguousarray(x, dtype=vectors.dtype)
     if suffix == ".npy":
-        with writing(path) as temporary:
+        with write_atomically(path) as temporary:
             np.save(temporary, x, allow_pickle=False)
     elif suffix == ".safetensors":
         _write_safetensors(path, vectors, x)
-    elif suffix in PARQUET:
-        with writing(path) as temporary:
-            pyarrow.parquet.write_table(table_with(vectors, x), temporary)
+    elif suffix in PARQUET_SUFFIXES:
+        with write_atomically(path) as temporary:
+            pyarrow.parquet.write_table(replace_vectors(vectors, x), temporary)
     else:
-        _write_text(path, table_with(vectors, x.astype(np.float32)), TEXT[suffix])
+        _write_text(path, replace_vectors(vectors, x.astype(np.float32)), TEXT_DELIMITERS[suffix])
 
 
 def check_output(path: str | Path, vectors: Vectors) -> Path:
     """The path, if these vectors can be written there; call it before long work, not after."""
-    path = check_parent(path)
+    path = check_output_file(path)
     suffix = path.suffix.lower()
-    if suffix not in (*PARQUET, *TEXT, ".npy", ".safetensors"):
+    if suffix not in (*PARQUET_SUFFIXES, *TEXT_DELIMITERS, ".npy", ".safetensors"):
         raise UsageError(f"Cannot tell how to write {path}. Use .parquet, .csv, .tsv, .npy or .safetensors.")
     if suffix == ".npy" and vectors.holds_ids:
         raise UsageError(f"A .npy file cannot hold the ids, so {path} would lose them. Write .parquet instead.")
@@ -140,7 +140,7 @@ def check_output(path: str | Path, vectors: Vectors) -> Path:
     return path
 
 
-def rows_of(path: str | Path) -> pa.Table:
+def read_rows(path: str | Path) -> pa.Table:
     """The table in the file, which must have rows."""
     table = read_table(path)
     if table.num_rows == 0:
@@ -148,27 +148,35 @@ def rows_of(path: str | Path) -> pa.Table:
     return table
 
 
-def _from_table(path: Path, of: str) -> Vectors:
-    return vectors_in(rows_of(path), path, of)
+def _read_table_vectors(path: Path, of: str) -> Vectors:
+    return parse_vectors(read_rows(path), path, of)
 
 
-def vectors_in(table: pa.Table, path: Path, of: str = "user") -> Vectors:
+def parse_vectors(table: pa.Table, path: Path, of: str = "user") -> Vectors:
     """The vectors in a table that was read from this file, not yet checked."""
-    key = column(table, USER if of == "user" else ITEM, path)
+    key = require_column(table, USER_NAMES if of == "user" else ITEM_NAMES, path)
     if "embedding" in table.column_names:
-        x = _lists(table, key, path)
+        x = _parse_lists(table, key, path)
         columns: tuple[str, ...] = ("embedding",)
     else:
-        columns = numbered_columns(table.column_names, path)
-        x = np.stack([floats(table.column(name), name, path) for name in columns], axis=1)
+        columns = find_numbered_columns(table.column_names, path)
+        x = np.stack([parse_floats(table.column(name), name, path) for name in columns], axis=1)
     kinds = {getattr(kind, "value_type", kind) for kind in (table.schema.field(name).type for name in columns)}
-    wide = path.suffix.lower() in PARQUET and pa.float64() in kinds
-    return Vectors(_one(table.column(key)), _narrow32(x), key, columns, table, np.float64 if wide else np.float32, of)
+    wide = path.suffix.lower() in PARQUET_SUFFIXES and pa.float64() in kinds
+    return Vectors(
+        _combine_chunks(table.column(key)),
+        _convert_to_float32(x),
+        key,
+        columns,
+        table,
+        np.float64 if wide else np.float32,
+        of,
+    )
 
 
-def numbered_columns(names: list[str], path: Path) -> tuple[str, ...]:
+def find_numbered_columns(names: list[str], path: Path) -> tuple[str, ...]:
     """The columns emb_0, emb_1, ... among these, which must be there without gaps."""
-    numbers = sorted(int(found[1]) for found in map(_NUMBERED.fullmatch, names) if found)
+    numbers = sorted(int(found[1]) for found in map(_NUMBERED_NAME.fullmatch, names) if found)
     if not numbers:
         given = ", ".join(names[:12])
         raise DataError(f"{path} has no column 'embedding' and no columns emb_0, emb_1, ...; it has {given}.")
@@ -180,7 +188,7 @@ def numbered_columns(names: list[str], path: Path) -> tuple[str, ...]:
     return tuple(f"emb_{number}" for number in numbers)
 
 
-def _lists(table: pa.Table, key: str, path: Path) -> FloatArray:
+def _parse_lists(table: pa.Table, key: str, path: Path) -> FloatArray:
     given = table.column("embedding")
     if pa.types.is_string(given.type) or pa.types.is_large_string(given.type):
         # CSV holds lists as text: "[0.1, 0.2]" or "0.1 0.2".
@@ -199,11 +207,11 @@ def _lists(table: pa.Table, key: str, path: Path) -> FloatArray:
             f"The vectors in {path} differ in length: that of '{table.column(key)[0]}' has {d} numbers, that of "
             f"'{table.column(key)[row]}' has {lengths[row]}. Give every row the same number, at least one."
         )
-    blocks = [floats(chunk.flatten(), "embedding", path) for chunk in given.chunks]
+    blocks = [parse_floats(chunk.flatten(), "embedding", path) for chunk in given.chunks]
     return np.concatenate(blocks).reshape(-1, d)
 
 
-def floats(values: pa.Array | pa.ChunkedArray, name: str, path: str | Path) -> FloatArray:
+def parse_floats(values: pa.Array | pa.ChunkedArray, name: str, path: str | Path) -> FloatArray:
     """The column as numbers, NaN where one is missing; text that is no number is an error."""
     try:
         # Floats stay as wide as they are: a large table should not be held twice as large.
@@ -214,13 +222,14 @@ def floats(values: pa.Array | pa.ChunkedArray, name: str, path: str | Path) -> F
     return numbers
 
 
-def _from_npy(path: Path, of: str) -> Vectors:
-    return _bare(_load_npy(path), path, of)
+def _read_npy_vectors(path: Path, of: str) -> Vectors:
+    return _wrap_array(_load_npy(path), path, of)
 
 
 def _load_npy(path: Path) -> NDArray[Any]:
+    path = check_file(path)
     try:
-        array = np.load(existing_file(path), allow_pickle=False)
+        array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise DataError(f"{path} is not a whole .npy file of plain numbers or text. Write it again.") from error
     if not isinstance(array, np.ndarray):
@@ -228,17 +237,19 @@ def _load_npy(path: Path) -> NDArray[Any]:
     return array
 
 
-def _bare(array: NDArray[Any], path: Path, of: str) -> Vectors:
+def _wrap_array(array: NDArray[Any], path: Path, of: str) -> Vectors:
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
         raise DataError(f"{path} holds {array.dtype}, not numbers. Write the vectors as 32-bit floats.")
     if array.ndim != 2 or array.size == 0:
         shape = " x ".join(map(str, array.shape)) or "a single number"
         raise DataError(f"{path} holds no table of vectors (its shape is {shape}). Give one row for each {of}.")
     dtype = np.float64 if array.dtype == np.float64 else np.float32
-    return Vectors(pa.array(np.arange(len(array))), _narrow32(array), f"{of}_id", ("embedding",), None, dtype, of)
+    return Vectors(
+        pa.array(np.arange(len(array))), _convert_to_float32(array), f"{of}_id", ("embedding",), None, dtype, of
+    )
 
 
-def _from_safetensors(path: Path, of: str) -> Vectors:
+def _read_safetensors_vectors(path: Path, of: str) -> Vectors:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -255,14 +266,14 @@ def _from_safetensors(path: Path, of: str) -> Vectors:
         )
     key = f"{of}_id"
     table = tensors[name]
-    vectors = _bare((table.float() if table.itemsize < 4 else table).numpy(), path, of)
+    vectors = _wrap_array((table.float() if table.itemsize < 4 else table).numpy(), path, of)
     ids = pa.array(tensors[key].numpy()) if key in tensors else vectors.ids
     return replace(vectors, ids=ids, columns=(name,), source=tensors)
 
 
-def id_file(path: Path, of: str) -> pa.Array:
+def read_ids(path: Path, of: str) -> pa.Array:
     """The ids in a file, one for each row."""
-    path = existing_file(path)
+    path = check_file(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":
         return pa.array(_load_npy(path).ravel())
@@ -270,24 +281,28 @@ def id_file(path: Path, of: str) -> pa.Array:
         try:
             lines = path.read_text(encoding="utf8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise unreadable(path, error) from error
-        return narrow(pa.array(lines, pa.string()))
-    table = rows_of(path)
-    key = table.column_names[0] if table.num_columns == 1 else column(table, USER if of == "user" else ITEM, path)
-    return _one(table.column(key))
+            raise describe_read_error(path, error) from error
+        return narrow_column(pa.array(lines, pa.string()))
+    table = read_rows(path)
+    key = (
+        table.column_names[0]
+        if table.num_columns == 1
+        else require_column(table, USER_NAMES if of == "user" else ITEM_NAMES, path)
+    )
+    return _combine_chunks(table.column(key))
 
 
-def _one(given: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(given: pa.ChunkedArray) -> pa.Array:
     return given.combine_chunks() if given.num_chunks != 1 else given.chunk(0)
 
 
-def _narrow32(x: NDArray[Any]) -> NDArray[np.float32]:
+def _convert_to_float32(x: NDArray[Any]) -> NDArray[np.float32]:
     # A number too large for 32 bits becomes infinite here, and is refused with the other infinite ones.
     with np.errstate(over="ignore"):
         return x.astype(np.float32)
 
 
-def table_with(vectors: Vectors, x: FloatArray) -> pa.Table:
+def replace_vectors(vectors: Vectors, x: FloatArray) -> pa.Table:
     """The table the vectors came in, or a new one, with `x` in place of the old vectors."""
     table = vectors.source if isinstance(vectors.source, pa.Table) else pa.table({vectors.key: vectors.ids})
     if vectors.columns[0] == "emb_0":
@@ -317,15 +332,15 @@ def _write_text(path: str | Path, table: pa.Table, delimiter: str) -> None:
     # Quotes are customary between commas, not between tabs.
     style = "needed" if delimiter == "," else "none"
     options = pyarrow.csv.WriteOptions(delimiter=delimiter, quoting_style=style, include_header=False)
-    with writing(path) as temporary, temporary.open("wb") as file:
-        file.write(_header(table.column_names, delimiter))
+    with write_atomically(path) as temporary, temporary.open("wb") as file:
+        file.write(_format_header(table.column_names, delimiter))
         try:
             pyarrow.csv.write_csv(table, file, options)
         except pa.ArrowInvalid as error:
             raise UsageError(f"{path} cannot hold this table ({error}). Write .parquet instead.") from error
 
 
-def _header(names: list[str], delimiter: str) -> bytes:
+def _format_header(names: list[str], delimiter: str) -> bytes:
     line = io.StringIO()
     csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(names)
     return line.getvalue().encode()
@@ -338,5 +353,5 @@ def _write_safetensors(path: str | Path, vectors: Vectors, x: FloatArray) -> Non
     if isinstance(vectors.source, pa.Table):
         tensors[f"{vectors.of}_id"] = torch.tensor(vectors.ids.to_numpy())
     tensors["embedding" if isinstance(vectors.source, pa.Table) else vectors.columns[0]] = torch.tensor(x)
-    with writing(path) as temporary:
+    with write_atomically(path) as temporary:
         save_file(tensors, temporary)

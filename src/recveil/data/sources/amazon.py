@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from recveil.data.io.tables import Raw, canonical, drop_missing_ids, read_table, require_file
-from recveil.data.io.text import existing_file, first_line, read_delimited, unreadable
+from recveil.data.io.tables import RawTables, drop_missing_ids, read_table, require_file, select_interactions
+from recveil.data.io.text import check_file, describe_read_error, read_delimited, read_first_line
 
-__all__ = ["patterns", "read", "read_file"]
+__all__ = ["list_file_patterns", "read_category", "read_file"]
 
-_REVIEW = {"reviewerID": pa.string(), "asin": pa.string(), "overall": pa.float64(), "unixReviewTime": pa.int64()}
+_REVIEW_TYPES = {"reviewerID": pa.string(), "asin": pa.string(), "overall": pa.float64(), "unixReviewTime": pa.int64()}
 
 
-def patterns(category: str) -> tuple[str, ...]:
+def list_file_patterns(category: str) -> tuple[str, ...]:
     """The names under which the files of a category are published, ratings first."""
     return (
         f"ratings_{category}.csv*",
@@ -34,21 +34,21 @@ def patterns(category: str) -> tuple[str, ...]:
     )
 
 
-def read(folder: Path, *, category: str) -> Raw:
+def read_category(folder: Path, *, category: str) -> RawTables:
     """The ratings of a category; from the ratings file where there is one, else from the reviews."""
-    return read_file(require_file(folder, *patterns(category)))
+    return read_file(require_file(folder, *list_file_patterns(category)))
 
 
-def read_file(path: Path) -> Raw:
+def read_file(path: Path) -> RawTables:
     """The ratings in one file of ratings (.csv) or reviews (.json, one object a line)."""
-    table = _ratings(path) if ".csv" in path.suffixes else _reviews(path)
-    return Raw(drop_missing_ids(table, path))
+    table = _read_ratings(path) if ".csv" in path.suffixes else _read_reviews(path)
+    return RawTables(drop_missing_ids(table, path))
 
 
-def _ratings(path: Path) -> pa.Table:
-    cells = first_line(existing_file(path), "utf8").split(",")
+def _read_ratings(path: Path) -> pa.Table:
+    cells = read_first_line(check_file(path), "utf8").split(",")
     if not cells[-1].strip().replace(".", "", 1).isdigit():
-        return canonical(read_table(path), path)
+        return select_interactions(read_table(path), path)
     numbers = {"rating": pa.float64(), "timestamp": pa.int64()}
     table = read_delimited(path, delimiter=",", names=["first", "second", *numbers], types=numbers)
     ten = [pc.mean(pc.equal(pc.utf8_length(table.column(name)), 10)).as_py() for name in ("first", "second")]
@@ -57,16 +57,16 @@ def _ratings(path: Path) -> pa.Table:
     return pa.table({new: table.column(old) for new, old in order.items()})
 
 
-def _reviews(path: Path) -> pa.Table:
+def _read_reviews(path: Path) -> pa.Table:
     try:
-        with pa.input_stream(str(existing_file(path)), compression="detect") as stream:
+        with pa.input_stream(str(check_file(path)), compression="detect") as stream:
             table = pyarrow.json.read_json(
                 stream,
                 read_options=pyarrow.json.ReadOptions(block_size=1 << 24),
                 parse_options=pyarrow.json.ParseOptions(
-                    explicit_schema=pa.schema(list(_REVIEW.items())), unexpected_field_behavior="ignore"
+                    explicit_schema=pa.schema(list(_REVIEW_TYPES.items())), unexpected_field_behavior="ignore"
                 ),
             )
     except (pa.ArrowException, OSError, EOFError) as error:
-        raise unreadable(path, error) from error
-    return canonical(table, path)
+        raise describe_read_error(path, error) from error
+    return select_interactions(table, path)

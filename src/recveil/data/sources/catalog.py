@@ -17,24 +17,24 @@ from pathlib import Path
 
 from recveil.core.errors import DataError, unknown_name
 from recveil.core.types import Dataset
-from recveil.data.cleaning import EVERYTHING, Cleaning, clean, plausible_ages
+from recveil.data.cleaning import NO_CLEANING, Cleaning, clean_dataset, mask_implausible_ages
 from recveil.data.io import archive
-from recveil.data.io.tables import Raw, find_file, read_raw
+from recveil.data.io.tables import RawTables, find_file, read_raw
 from recveil.data.sources import amazon, kuaisar, lastfm, lfm2b, modcloth, movielens
-from recveil.data.statistics import describe
-from recveil.data.synthetic import demo_world
+from recveil.data.statistics import describe_dataset
+from recveil.data.synthetic import make_demo_world
 
 __all__ = [
     "SOURCES",
     "Source",
     "cache_folder",
-    "describe",
-    "holds_data",
-    "listing",
-    "load",
-    "load_data",
-    "locate",
-    "what_to_do",
+    "describe_dataset",
+    "has_data",
+    "list_sources",
+    "load_dataset",
+    "load_dataset_or_demo",
+    "locate_files",
+    "explain_download",
 ]
 
 
@@ -43,20 +43,20 @@ class Source:
     """A named data set: `markers` are files that show the official layout, `read` takes the folder they are in."""
 
     title: str
-    read: Callable[[Path], Raw]
+    read: Callable[[Path], RawTables]
     markers: tuple[str, ...]
     licence: str
     citation: str
     page: str
     url: str | None = None
     checksum: str | None = None
-    cleaning: Cleaning = EVERYTHING
+    cleaning: Cleaning = NO_CLEANING
 
 
-def _book_crossing(folder: Path) -> Raw:
+def _read_book_crossing(folder: Path) -> RawTables:
     """Book-Crossing, with ages outside 5-100 unknown: people typed what they liked."""
     raw = read_raw(folder)
-    return raw if raw.users is None else replace(raw, users=plausible_ages(raw.users))
+    return raw if raw.users is None else replace(raw, users=mask_implausible_ages(raw.users))
 
 
 _GROUPLENS = "Research use with citation; no redistribution and no commercial use without permission of GroupLens."
@@ -73,7 +73,9 @@ _KUAISAR_PAGE = "https://zenodo.org/record/8181109"
 _CELMA_PAGE = "https://zenodo.org/records/6090214"
 
 
-def _movielens(size: str, read: Callable[[Path], Raw], marker: str, checksum: str, cleaning: Cleaning) -> Source:
+def _describe_movielens(
+    size: str, read: Callable[[Path], RawTables], marker: str, checksum: str, cleaning: Cleaning
+) -> Source:
     return Source(
         title=f"MovieLens {size.upper()}: ratings of movies, with gender, age and occupation",
         read=read,
@@ -87,11 +89,11 @@ def _movielens(size: str, read: Callable[[Path], Raw], marker: str, checksum: st
     )
 
 
-def _amazon(category: str) -> Source:
+def _describe_amazon(category: str) -> Source:
     return Source(
         title=f"Amazon {category.replace('_', ' ')}, ratings of 2014, without attributes",
-        read=partial(amazon.read, category=category),
-        markers=amazon.patterns(category),
+        read=partial(amazon.read_category, category=category),
+        markers=amazon.list_file_patterns(category),
         licence=_MCAULEY,
         citation=_AMAZON,
         page=_AMAZON_PAGE,
@@ -99,17 +101,19 @@ def _amazon(category: str) -> Source:
     )
 
 
-def _prepared(
-    title: str, licence: str, citation: str, repository: str, read: Callable[[Path], Raw] = read_raw
+def _describe_prepared(
+    title: str, licence: str, citation: str, repository: str, read: Callable[[Path], RawTables] = read_raw
 ) -> Source:
     """A set without a loader of its own: to be put into the folder as interactions.parquet and users.parquet."""
     return Source(title, read, (), licence, citation, page=f"https://github.com/{repository}")
 
 
 SOURCES: dict[str, Source] = {
-    "ml-100k": _movielens("100k", movielens.read_100k, "u.data", "md5:0e33842e24a9c977be4e0107933c0723", EVERYTHING),
+    "ml-100k": _describe_movielens(
+        "100k", movielens.read_100k, "u.data", "md5:0e33842e24a9c977be4e0107933c0723", NO_CLEANING
+    ),
     # RAID's cleaning: 6,040 users, 3,416 items, 999,611 interactions.
-    "ml-1m": _movielens(
+    "ml-1m": _describe_movielens(
         "1m",
         movielens.read_1m,
         "ratings.dat",
@@ -139,7 +143,7 @@ SOURCES: dict[str, Source] = {
     ),
     "lfm-2b": Source(
         title="LFM-2b: plays of Last.fm users, with gender, age and country",
-        read=lfm2b.read,
+        read=lfm2b.read_lfm2b,
         markers=("listening-counts.tsv*", "listening-events.tsv*"),
         licence="Research use; see the publisher's page.",
         citation="Schedl et al. LFM-2b: A Dataset of Enriched Music Listening Events. CHIIR, 2022.",
@@ -147,7 +151,7 @@ SOURCES: dict[str, Source] = {
     ),
     "kuaisar": Source(
         title="KuaiSAR: clicked short videos, with encrypted features of users",
-        read=kuaisar.read,
+        read=kuaisar.read_kuaisar,
         markers=("rec_inter.csv",),
         licence=_CC,
         citation=_KUAISAR,
@@ -156,7 +160,7 @@ SOURCES: dict[str, Source] = {
     ),
     "kuaisar-small": Source(
         title="KuaiSAR-small: ten days of clicked short videos, with encrypted features of users",
-        read=kuaisar.read,
+        read=kuaisar.read_kuaisar,
         markers=("rec_inter.csv",),
         licence=_CC,
         citation=_KUAISAR,
@@ -166,44 +170,44 @@ SOURCES: dict[str, Source] = {
     ),
     "modcloth": Source(
         title="ModCloth: ratings of clothes, with the body size of the users",
-        read=modcloth.read,
+        read=modcloth.read_modcloth,
         markers=("df_modcloth.csv*", "modcloth_final_data.json*"),
         licence=_MCAULEY,
         citation="Wan et al. Addressing Marketing Bias in Product Recommendations. WSDM, 2020.",
         page="https://github.com/MengtingWan/marketBias",
         url="https://raw.githubusercontent.com/MengtingWan/marketBias/master/data/df_modcloth.csv",
     ),
-    "amazon-beauty": _amazon("Beauty"),
-    "amazon-digital-music": _amazon("Digital_Music"),
-    "lastfm-360k-15k": _prepared(
+    "amazon-beauty": _describe_amazon("Beauty"),
+    "amazon-digital-music": _describe_amazon("Digital_Music"),
+    "lastfm-360k-15k": _describe_prepared(
         "Last.fm artists of 15,000 users, with gender and country", _LASTFM, _CELMA, "andrew-griffen/tidytaddy"
     ),
-    "book-crossing-caserec": _prepared(
+    "book-crossing-caserec": _describe_prepared(
         "Book-Crossing as cleaned for CaseRecommender, with age and country",
         "Free for research with citation.",
         "Ziegler et al. Improving Recommendation Lists Through Topic Diversification. WWW, 2005.",
         "caserec/Datasets-for-Recommender-Systems",
-        read=_book_crossing,
+        read=_read_book_crossing,
     ),
-    "coat": _prepared(
+    "coat": _describe_prepared(
         "Coat Shopping: ratings of coats, with gender, age band, location and interest in fashion",
         "Released for research with citation; no licence is stated.",
         "Schnabel et al. Recommendations as Treatments. ICML, 2016.",
         "DongHande/AutoDebias",
     ),
-    "deezer-genres-hu-ro": _prepared(
+    "deezer-genres-hu-ro": _describe_prepared(
         "Liked genres of Deezer users in Hungary and Romania, with country",
         "Research use with citation.",
         "Rozemberczki et al. GEMSEC: Graph Embedding with Self Clustering. ASONAM, 2019.",
         "benedekrozemberczki/GEMSEC",
     ),
-    "amazon-beauty-5core": _prepared(
+    "amazon-beauty-5core": _describe_prepared(
         "Amazon Beauty of 2014, 5-core, in order but without times or attributes",
         _MCAULEY,
         _AMAZON,
         "salesforce/ICLRec",
     ),
-    "amazon-digital-music-cure4rec": _prepared(
+    "amazon-digital-music-cure4rec": _describe_prepared(
         "Amazon Digital Music as filtered for CURE4Rec, without attributes", _MCAULEY, _AMAZON, "xiye7lai/CURE4Rec"
     ),
 }
@@ -217,24 +221,30 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "recveil"
 
 
-def listing() -> list[dict[str, object]]:
+def list_sources() -> list[dict[str, object]]:
     """The data sets known by name, and whether their files are at hand."""
     return [
-        {"name": name, "title": s.title, "at_hand": locate(name) is not None, "page": s.page, "licence": s.licence}
+        {
+            "name": name,
+            "title": s.title,
+            "at_hand": locate_files(name) is not None,
+            "page": s.page,
+            "licence": s.licence,
+        }
         for name, s in SOURCES.items()
     ]
 
 
-def locate(name: str) -> Path | None:
+def locate_files(name: str) -> Path | None:
     """Where the files of a named data set are: a folder or an archive; or nothing."""
     if not name.strip(".") or Path(name).name != name:
         return None
     roots = [Path(given).expanduser() for given in [os.environ.get("RECVEIL_DATA")] if given] + [cache_folder()]
-    places = [root / f"{name}{end}" for root in roots for end in ("", *archive.ENDINGS)]
-    return next((place for place in places if holds_data(place, name)), None)
+    places = [root / f"{name}{end}" for root in roots for end in ("", *archive.ARCHIVE_SUFFIXES)]
+    return next((place for place in places if has_data(place, name)), None)
 
 
-def holds_data(place: Path, name: str) -> bool:
+def has_data(place: Path, name: str) -> bool:
     """Whether the files of a data set are in this folder, or this is an archive."""
     if place.is_file():
         return archive.is_archive(place)
@@ -242,10 +252,10 @@ def holds_data(place: Path, name: str) -> bool:
         return False
     markers = SOURCES[name].markers if name in SOURCES else ()
     tables = find_file(place, *markers, "interactions.parquet", "interactions.csv", "interactions.tsv", "*.inter")
-    return tables is not None or _archive_in(place, name) is not None
+    return tables is not None or _find_archive(place, name) is not None
 
 
-def what_to_do(name: str) -> str:
+def explain_download(name: str) -> str:
     """How to bring the files of a named data set to where they are found."""
     source = SOURCES[name]
     get = f"`recveil data get {name}`"
@@ -256,7 +266,7 @@ def what_to_do(name: str) -> str:
     )
 
 
-def load(
+def load_dataset(
     name: str | Path,
     *,
     user_core: int | None = None,
@@ -277,26 +287,26 @@ def load(
         bins: columns of the users to cut into classes, with the edges.
         keep: columns of the users to make attributes however many values they have.
     """
-    known, raw = _read(str(name))
-    default = SOURCES[known].cleaning if known in SOURCES else EVERYTHING
+    known, raw = _read_tables(str(name))
+    default = SOURCES[known].cleaning if known in SOURCES else NO_CLEANING
     cleaning = Cleaning(
         user_core=default.user_core if user_core is None else user_core,
         item_core=default.item_core if item_core is None else item_core,
         min_rating=min_rating,
     )
-    return clean(raw, known, cleaning, numeric=numeric, bins=bins, keep=keep)
+    return clean_dataset(raw, known, cleaning, numeric=numeric, bins=bins, keep=keep)
 
 
-def load_data(name: str, *, seed: int) -> Dataset:
+def load_dataset_or_demo(name: str, *, seed: int) -> Dataset:
     """The data set of this name or path; `demo` is the embedded world."""
-    return demo_world(seed).dataset if name == "demo" else load(name)
+    return make_demo_world(seed).dataset if name == "demo" else load_dataset(name)
 
 
-def _read(given: str) -> tuple[str, Raw]:
+def _read_tables(given: str) -> tuple[str, RawTables]:
     """What to call the data set, and what was found."""
-    place = locate(given)
+    place = locate_files(given)
     if place is not None:
-        return given, _read_place(place, given)
+        return given, _read_location(place, given)
     path = Path(given)
     if path.is_file() and not archive.is_archive(path):
         return _read_file(path)
@@ -305,35 +315,35 @@ def _read(given: str) -> tuple[str, Raw]:
         return _read_unnamed(path, name)
     if given in SOURCES:
         looked = " and ".join(str(root) for root in (os.environ.get("RECVEIL_DATA"), cache_folder()) if root)
-        raise DataError(f"The data set '{given}' is not at hand (looked in {looked}). {what_to_do(given)}")
+        raise DataError(f"The data set '{given}' is not at hand (looked in {looked}). {explain_download(given)}")
     if path.name != given or path.suffix:
         raise DataError(f"There is no file or folder {given}. Check the path.")
     raise unknown_name("data set", given, SOURCES)
 
 
-def _read_place(place: Path, name: str) -> Raw:
+def _read_location(place: Path, name: str) -> RawTables:
     """A named data set from its folder or archive: official files, else the official archive, else tables."""
     source = SOURCES.get(name)
-    with archive.opened(place) as folder:
+    with archive.open_folder(place) as folder:
         if source and find_file(folder, *source.markers):
             return source.read(folder)
-        inner = _archive_in(folder, name)
+        inner = _find_archive(folder, name)
         if inner is not None and source and source.markers:
-            with archive.opened(inner) as unpacked:
+            with archive.open_folder(inner) as unpacked:
                 return source.read(unpacked)
         return source.read(folder) if source and not source.markers else read_raw(folder)
 
 
-def _read_unnamed(path: Path, name: str) -> tuple[str, Raw]:
+def _read_unnamed(path: Path, name: str) -> tuple[str, RawTables]:
     """A folder or archive that was given by its path; its name or its files may show which data set it is."""
     if name in SOURCES:
-        return name, _read_place(path, name)
-    with archive.opened(path) as folder:
+        return name, _read_location(path, name)
+    with archive.open_folder(path) as folder:
         found = next((known for known, source in SOURCES.items() if find_file(folder, *source.markers)), None)
         return (found, SOURCES[found].read(folder)) if found else (name, read_raw(folder))
 
 
-def _read_file(path: Path) -> tuple[str, Raw]:
+def _read_file(path: Path) -> tuple[str, RawTables]:
     if fnmatch(path.name, "ratings_*.csv*") or fnmatch(path.name, "reviews_*.json*"):
         return path.name.split(".")[0], amazon.read_file(path)
     for name, source in SOURCES.items():
@@ -342,5 +352,7 @@ def _read_file(path: Path) -> tuple[str, Raw]:
     return path.name.split(".")[0], read_raw(path)
 
 
-def _archive_in(folder: Path, name: str) -> Path | None:
-    return next((folder / f"{name}{end}" for end in archive.ENDINGS if (folder / f"{name}{end}").is_file()), None)
+def _find_archive(folder: Path, name: str) -> Path | None:
+    return next(
+        (folder / f"{name}{end}" for end in archive.ARCHIVE_SUFFIXES if (folder / f"{name}{end}").is_file()), None
+    )

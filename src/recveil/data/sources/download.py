@@ -21,20 +21,20 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from recveil.core.errors import DataError, UsageError, unknown_name
-from recveil.core.files import writing
-from recveil.core.progress import track
+from recveil.core.files import write_atomically
+from recveil.core.progress import track_progress
 from recveil.data.io import archive
-from recveil.data.sources.catalog import SOURCES, Source, cache_folder, holds_data
+from recveil.data.sources.catalog import SOURCES, Source, cache_folder, has_data
 
-__all__ = ["get"]
+__all__ = ["fetch_dataset"]
 
 log = logging.getLogger(__name__)
 
-_CHUNK = 1 << 20
-_TIMEOUT = 60
+_CHUNK_BYTES = 1 << 20
+_TIMEOUT_SECONDS = 60
 
 
-def get(name: str, *, source: str | Path | None = None) -> Path:
+def fetch_dataset(name: str, *, source: str | Path | None = None) -> Path:
     """Put a named data set into the cache and say where; `source` is an archive, folder or file to take it from.
 
     Without `source`, what is in the cache already is kept: remove the folder to fetch it again.
@@ -42,7 +42,7 @@ def get(name: str, *, source: str | Path | None = None) -> Path:
     if name not in SOURCES:
         raise unknown_name("data set", name, SOURCES)
     target = cache_folder() / name
-    if source is None and holds_data(target, name):
+    if source is None and has_data(target, name):
         log.info("%s is in %s already; remove that folder to fetch it again.", name, target)
         return target
     try:
@@ -50,11 +50,11 @@ def get(name: str, *, source: str | Path | None = None) -> Path:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{name}.") as folder:
             content = Path(folder) / "content"
             if source is None:
-                _unfold(_download(name, Path(folder)), content)
+                _unpack_file(_download_file(name, Path(folder)), content)
             else:
-                _take(Path(source).expanduser(), content, name)
-            _check(content, name, source)
-            _replace(content, target)
+                _copy_source(Path(source).expanduser(), content, name)
+            _check_content(content, name, source)
+            _replace_folder(content, target)
     except OSError as error:
         raise UsageError(
             f"Cannot put '{name}' into the cache {target.parent}: {error}. Set RECVEIL_CACHE to a folder with room."
@@ -62,41 +62,41 @@ def get(name: str, *, source: str | Path | None = None) -> Path:
     return target
 
 
-def _take(source: Path, content: Path, name: str) -> None:
+def _copy_source(source: Path, content: Path, name: str) -> None:
     if source.is_dir():
-        _check(source, name, source)
+        _check_content(source, name, source)
         for file in (path for path in source.rglob("*") if path.is_file()):
             place = content / file.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, place)
     elif source.is_file():
-        _unfold(source, content)
+        _unpack_file(source, content)
     else:
         raise DataError(f"There is no file or folder {source}. Check the path.")
 
 
-def _unfold(file: Path, content: Path) -> None:
+def _unpack_file(file: Path, content: Path) -> None:
     """An archive unpacked, any other file in a folder of its own."""
     if archive.is_archive(file):
-        archive.extract(file, content)
+        archive.extract_archive(file, content)
     else:
         content.mkdir()
         shutil.copyfile(file, content / file.name)
 
 
-def _check(content: Path, name: str, source: str | Path | None) -> None:
-    if not holds_data(content, name):
+def _check_content(content: Path, name: str, source: str | Path | None) -> None:
+    if not has_data(content, name):
         wanted = " or ".join([*SOURCES[name].markers, "interactions.parquet"])
         raise DataError(f"{source or SOURCES[name].url} does not hold {wanted}: is it '{name}'? Nothing was kept.")
 
 
-def _replace(content: Path, target: Path) -> None:
+def _replace_folder(content: Path, target: Path) -> None:
     if target.exists():
         shutil.move(target, content.parent / "old")
     os.rename(content, target)
 
 
-def _download(name: str, folder: Path) -> Path:
+def _download_file(name: str, folder: Path) -> Path:
     source = SOURCES[name]
     by_hand = f"Download it by hand from {source.page}, then run `recveil data get {name} --from PATH`."
     if source.url is None:
@@ -106,25 +106,25 @@ def _download(name: str, folder: Path) -> Path:
     file = folder / PurePosixPath(urlsplit(source.url).path).name
     digests = {kind: hashlib.new(kind, usedforsecurity=False) for kind in ("md5", "sha256")}
     with file.open("wb") as out:
-        for chunk in _chunks(source.url, name, by_hand):
+        for chunk in _iterate_chunks(source.url, name, by_hand):
             out.write(chunk)
             for digest in digests.values():
                 digest.update(chunk)
-    _verify(source, {kind: digest.hexdigest() for kind, digest in digests.items()})
+    _verify_checksum(source, {kind: digest.hexdigest() for kind, digest in digests.items()})
     return file
 
 
-def _chunks(url: str, name: str, by_hand: str) -> Iterator[bytes]:
+def _iterate_chunks(url: str, name: str, by_hand: str) -> Iterator[bytes]:
     """The content of an address piece by piece; whatever goes wrong on the way becomes one sentence."""
 
     def read() -> bytes:
         try:
-            return bytes(answer.read(_CHUNK))
+            return bytes(answer.read(_CHUNK_BYTES))
         except (OSError, http.client.HTTPException) as error:
             raise DataError(f"{url} broke off ({error}). Try again. {by_hand}") from error
 
     try:
-        answer = urllib.request.urlopen(url, timeout=_TIMEOUT)
+        answer = urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         error.close()
         raise DataError(f"{url} answered {error.code} {error.reason}. {by_hand}") from error
@@ -134,21 +134,21 @@ def _chunks(url: str, name: str, by_hand: str) -> Iterator[bytes]:
         length = answer.headers.get("Content-Length") or ""
         expected = int(length) if length.isdigit() else None
         received = 0
-        for chunk in track(iter(read, b""), f"downloading {name}", expected and -(-expected // _CHUNK)):
+        for chunk in track_progress(iter(read, b""), f"downloading {name}", expected and -(-expected // _CHUNK_BYTES)):
             received += len(chunk)
             yield chunk
     if expected is not None and received != expected:
         raise DataError(f"{url} broke off after {received} of {expected} bytes. Try again. {by_hand}")
 
 
-def _verify(source: Source, seen: dict[str, str]) -> None:
+def _verify_checksum(source: Source, seen: dict[str, str]) -> None:
     """The download against the known checksum, or against the one pinned at the first download."""
     url = str(source.url)
     pins_file = cache_folder() / "checksums.json"
-    pins = _pins(pins_file)
+    pins = _read_pins(pins_file)
     expected = source.checksum or pins.get(url)
     if expected is None:
-        with writing(pins_file) as temporary:
+        with write_atomically(pins_file) as temporary:
             temporary.write_text(json.dumps({**pins, url: f"sha256:{seen['sha256']}"}, indent=2, sort_keys=True) + "\n")
         log.warning("No checksum is known for %s; its sha256 %s is now pinned in %s.", url, seen["sha256"], pins_file)
         return
@@ -161,7 +161,7 @@ def _verify(source: Source, seen: dict[str, str]) -> None:
         )
 
 
-def _pins(file: Path) -> dict[str, str]:
+def _read_pins(file: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     try:

@@ -16,27 +16,27 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recveil.data.cleaning import plausible_ages
-from recveil.data.io.tables import Raw, drop_missing_ids, require_file
+from recveil.data.cleaning import mask_implausible_ages
+from recveil.data.io.tables import RawTables, drop_missing_ids, require_file
 from recveil.data.io.text import read_delimited
 
 __all__ = ["read_1k", "read_360k"]
 
-_PLAYS = ["user_id", "mbid", "name", "plays"]
-_PROFILE = ["user_id", "gender", "age", "country", "signup"]
+_PLAY_COLUMNS = ["user_id", "mbid", "name", "plays"]
+_PROFILE_COLUMNS = ["user_id", "gender", "age", "country", "signup"]
 
 
-def read_360k(folder: Path) -> Raw:
+def read_360k(folder: Path) -> RawTables:
     """Top artists with the number of plays as rating (there are no times), and gender, age and country."""
     path = require_file(folder, "usersha1-artmbid-artname-plays.tsv")
-    plays = read_delimited(path, delimiter="\t", names=_PLAYS, types={"plays": pa.float64()}, skip_ragged=True)
+    plays = read_delimited(path, delimiter="\t", names=_PLAY_COLUMNS, types={"plays": pa.float64()}, skip_ragged=True)
     interactions = pa.table(
-        {"user_id": plays.column("user_id"), "item_id": _artist(plays), "rating": plays.column("plays")}
+        {"user_id": plays.column("user_id"), "item_id": _identify_artists(plays), "rating": plays.column("plays")}
     )
-    return Raw(drop_missing_ids(interactions, path), _profile(require_file(folder, "usersha1-profile.tsv")))
+    return RawTables(drop_missing_ids(interactions, path), _read_profiles(require_file(folder, "usersha1-profile.tsv")))
 
 
-def read_1k(folder: Path) -> Raw:
+def read_1k(folder: Path) -> RawTables:
     """Plays with their time, each artist as often as played (cleaning keeps the first), and gender, age and country."""
     path = require_file(folder, "userid-timestamp-artid-artname-traid-traname.tsv")
     plays = read_delimited(
@@ -47,17 +47,21 @@ def read_1k(folder: Path) -> Raw:
         skip_ragged=True,
     )
     interactions = pa.table(
-        {"user_id": plays.column("user_id"), "item_id": _artist(plays), "timestamp": plays.column("timestamp")}
+        {
+            "user_id": plays.column("user_id"),
+            "item_id": _identify_artists(plays),
+            "timestamp": plays.column("timestamp"),
+        }
     )
-    return Raw(drop_missing_ids(interactions, path), _profile(require_file(folder, "userid-profile.tsv")))
+    return RawTables(drop_missing_ids(interactions, path), _read_profiles(require_file(folder, "userid-profile.tsv")))
 
 
-def _artist(plays: pa.Table) -> pa.ChunkedArray:
+def _identify_artists(plays: pa.Table) -> pa.ChunkedArray:
     return pc.coalesce(plays.column("mbid"), plays.column("name"))
 
 
-def _profile(path: Path) -> pa.Table:
-    users = read_delimited(path, delimiter="\t", names=_PROFILE, only=_PROFILE[:4], skip_ragged=True)
+def _read_profiles(path: Path) -> pa.Table:
+    users = read_delimited(path, delimiter="\t", names=_PROFILE_COLUMNS, only=_PROFILE_COLUMNS[:4], skip_ragged=True)
     # Only the 1K file has a header, and it begins with a sign that no id begins with.
     users = users.filter(pc.invert(pc.starts_with(users.column("user_id"), "#")))
-    return plausible_ages(users)
+    return mask_implausible_ages(users)

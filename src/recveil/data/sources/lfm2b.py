@@ -14,28 +14,40 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recveil.data.cleaning import plausible_ages
-from recveil.data.io.tables import TIME, USER, Raw, column, drop_missing_ids, find_column, find_file, require_file
-from recveil.data.io.text import narrow, read_delimited
+from recveil.data.cleaning import mask_implausible_ages
+from recveil.data.io.tables import (
+    TIME_NAMES,
+    USER_NAMES,
+    RawTables,
+    drop_missing_ids,
+    find_column,
+    find_file,
+    require_column,
+    require_file,
+)
+from recveil.data.io.text import narrow_column, read_delimited
 
-__all__ = ["read"]
+__all__ = ["read_lfm2b"]
 
 
-def read(folder: Path) -> Raw:
+def read_lfm2b(folder: Path) -> RawTables:
     """Tracks with the number of plays as rating (or plays with their time), and country, age and gender."""
     path = find_file(folder, "listening-counts.tsv*") or require_file(folder, "listening-events.tsv*")
     plays = read_delimited(path, delimiter="\t", skip_ragged=True)
-    taken = {"user_id": column(plays, USER, path), "item_id": column(plays, ("track_id", "item_id"), path)}
-    optional = {"rating": find_column(plays, ("count", "play_count")), "timestamp": find_column(plays, TIME)}
+    taken = {
+        "user_id": require_column(plays, USER_NAMES, path),
+        "item_id": require_column(plays, ("track_id", "item_id"), path),
+    }
+    optional = {"rating": find_column(plays, ("count", "play_count")), "timestamp": find_column(plays, TIME_NAMES)}
     taken |= {name: given for name, given in optional.items() if given is not None}
-    interactions = pa.table({name: narrow(plays.column(given)) for name, given in taken.items()})
-    return Raw(drop_missing_ids(interactions, path), _users(require_file(folder, "users.tsv*")))
+    interactions = pa.table({name: narrow_column(plays.column(given)) for name, given in taken.items()})
+    return RawTables(drop_missing_ids(interactions, path), _read_users(require_file(folder, "users.tsv*")))
 
 
-def _users(path: Path) -> pa.Table:
+def _read_users(path: Path) -> pa.Table:
     users = read_delimited(path, delimiter="\t", skip_ragged=True)
-    known = {"user_id": narrow(users.column(column(users, USER, path)))}
+    known = {"user_id": narrow_column(users.column(require_column(users, USER_NAMES, path)))}
     for name in ("country", "age", "gender"):
-        known[name] = users.column(column(users, (name,), path))
+        known[name] = users.column(require_column(users, (name,), path))
     known["gender"] = pc.if_else(pc.equal(known["gender"], "n"), None, known["gender"])
-    return plausible_ages(pa.table(known))
+    return mask_implausible_ages(pa.table(known))

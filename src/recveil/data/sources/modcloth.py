@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.json
 
 from recveil.core.errors import DataError
-from recveil.data.io.tables import Raw, drop_missing_ids, find_file, read_table, require_file
-from recveil.data.io.text import existing_file, narrow, unreadable
+from recveil.data.io.tables import RawTables, drop_missing_ids, find_file, read_table, require_file
+from recveil.data.io.text import check_file, describe_read_error, narrow_column
 
-__all__ = ["read"]
+__all__ = ["read_modcloth"]
 
-_MEASURES = ("bra size", "cup size", "hips", "bust", "waist", "height", "shoe size", "shoe width")
+_MEASUREMENTS = ("bra size", "cup size", "hips", "bust", "waist", "height", "shoe size", "shoe width")
 
 
-def read(folder: Path) -> Raw:
+def read_modcloth(folder: Path) -> RawTables:
     """Ratings and what is known of the users; a user who gave different values has the first one.
 
     The CSV is preferred where both are there, because it has times.
@@ -32,17 +32,17 @@ def read(folder: Path) -> Raw:
         rows, attributes = read_table(path), {"user_attr": "user_attr"}
         names = {"user_id": "user_id", "item_id": "item_id", "rating": "rating", "timestamp": "timestamp"}
     else:
-        rows, attributes = _json(path), {name: name.replace(" ", "_") for name in _MEASURES}
+        rows, attributes = _read_json(path), {name: name.replace(" ", "_") for name in _MEASUREMENTS}
         names = {"user_id": "user_id", "item_id": "item_id", "quality": "rating"}
     missing = sorted(set(names) - set(rows.column_names))
     if missing:
         raise DataError(f"{path} has no field '{missing[0]}'. Take the official file, unchanged.")
     interactions = pa.table({new: rows.column(old) for old, new in names.items()})
-    return Raw(drop_missing_ids(interactions, path), _first_known(rows, attributes))
+    return RawTables(drop_missing_ids(interactions, path), _take_first_known(rows, attributes))
 
 
-def _json(path: Path) -> pa.Table:
-    path = existing_file(path)
+def _read_json(path: Path) -> pa.Table:
+    path = check_file(path)
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
             content = stream.read()
@@ -50,14 +50,14 @@ def _json(path: Path) -> pa.Table:
         options = pyarrow.json.ReadOptions(block_size=max(len(content), 1))
         rows = pyarrow.json.read_json(pa.BufferReader(content), read_options=options)
     except (pa.ArrowException, OSError, EOFError) as error:
-        raise unreadable(path, error) from error
+        raise describe_read_error(path, error) from error
     ids = [name for name in ("user_id", "item_id") if name in rows.column_names]
     for name in ids:
-        rows = rows.set_column(rows.column_names.index(name), name, narrow(rows.column(name).cast(pa.string())))
+        rows = rows.set_column(rows.column_names.index(name), name, narrow_column(rows.column(name).cast(pa.string())))
     return rows
 
 
-def _first_known(rows: pa.Table, attributes: dict[str, str]) -> pa.Table:
+def _take_first_known(rows: pa.Table, attributes: dict[str, str]) -> pa.Table:
     there = {old: new for old, new in attributes.items() if old in rows.column_names}
     table = pa.table({"user_id": rows.column("user_id")} | {new: rows.column(old) for old, new in there.items()})
     table = table.filter(table.column("user_id").is_valid())

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from recveil.data.io.tables import Raw, require_file
+from recveil.data.io.tables import RawTables, require_file
 from recveil.data.io.text import read_delimited
 
 __all__ = ["read_100k", "read_1m"]
 
-_RATINGS = {"user_id": pa.int64(), "item_id": pa.int64(), "rating": pa.int64(), "timestamp": pa.int64()}
+_RATING_TYPES = {"user_id": pa.int64(), "item_id": pa.int64(), "rating": pa.int64(), "timestamp": pa.int64()}
 
 
-def read_100k(folder: Path) -> Raw:
+def read_100k(folder: Path) -> RawTables:
     """Ratings, and the age in years, gender and occupation of the users."""
     users = read_delimited(
         require_file(folder, "u.user"),
@@ -28,10 +28,10 @@ def read_100k(folder: Path) -> Raw:
         types={"user_id": pa.int64(), "age": pa.int64()},
         encoding="latin1",
     )
-    return Raw(_ratings(require_file(folder, "u.data"), "\t"), users)
+    return RawTables(_read_ratings(require_file(folder, "u.data"), "\t"), users)
 
 
-def read_1m(folder: Path) -> Raw:
+def read_1m(folder: Path) -> RawTables:
     """Ratings, and the gender, age band (its lower end) and occupation code of the users."""
     users = read_delimited(
         require_file(folder, "users.dat"),
@@ -40,8 +40,8 @@ def read_1m(folder: Path) -> Raw:
         types={"user_id": pa.int64(), "age": pa.int64(), "occupation": pa.int64()},
         encoding="latin1",
     )
-    return Raw(_ratings(require_file(folder, "ratings.dat"), "::"), users)
+    return RawTables(_read_ratings(require_file(folder, "ratings.dat"), "::"), users)
 
 
-def _ratings(path: Path, delimiter: str) -> pa.Table:
-    return read_delimited(path, delimiter=delimiter, names=list(_RATINGS), types=_RATINGS, encoding="latin1")
+def _read_ratings(path: Path, delimiter: str) -> pa.Table:
+    return read_delimited(path, delimiter=delimiter, names=list(_RATING_TYPES), types=_RATING_TYPES, encoding="latin1")
