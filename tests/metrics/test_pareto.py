@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recveil.metrics.pareto import find_knee, hypervolume, undominated
+from recveil.metrics.pareto import find_knee, find_pareto_front, hypervolume
 
 points = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 100)), max_size=12)
 
@@ -37,7 +37,7 @@ def test_more_points_are_never_worth_less_and_beaten_ones_nothing(given_points: 
     whole = hypervolume(given_points)
     assert 0 <= whole <= 1
     assert whole >= hypervolume(given_points[1:]) - 1e-12
-    front = [given_points[i] for i in undominated(given_points)]
+    front = [given_points[i] for i in find_pareto_front(given_points)]
     assert hypervolume(front) == pytest.approx(whole)
 
 
@@ -52,7 +52,7 @@ def test_it_is_the_share_of_random_places_that_some_point_beats(given_points: li
 
 @given(points)
 def test_nobody_on_the_front_is_beaten_and_everybody_else_is(given_points: list[tuple[float, float]]) -> None:
-    kept = set(undominated(given_points).tolist())
+    kept = set(find_pareto_front(given_points).tolist())
     for i, (a, c) in enumerate(given_points):
         better = [j for j, (b, d) in enumerate(given_points) if b <= a and d <= c and ((b, d) != (a, c) or j < i)]
         assert (i in kept) == (not better)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recveil.metrics.intervals import corrected_t
-from recveil.metrics.power import advantage_error, allow_for_learning, seen_surely
+from recveil.metrics.intervals import estimate_corrected_mean
+from recveil.metrics.power import allow_for_learning, compute_advantage_error, compute_detection_threshold
 
 
 @pytest.mark.parametrize(("folds", "seeds"), [(5, 1), (5, 2), (10, 1)])
@@ -15,12 +15,12 @@ def test_a_mean_so_far_from_the_null_is_seen_as_often_as_said(folds: int, seeds:
     """Folds are independent; further deals of the same users repeat their mean with other noise within."""
     rng = np.random.default_rng(0)
     share = 1 / (folds - 1)
-    shift = seen_surely(folds, seeds, share) / np.sqrt(folds)  # in units of the spread of one fold
+    shift = compute_detection_threshold(folds, seeds, share) / np.sqrt(folds)  # in units of the spread of one fold
     seen = 0
     for _ in range(2000):
         scores = rng.normal(size=(seeds, folds))
         scores += rng.normal() / np.sqrt(folds) - scores.mean(1, keepdims=True)  # every deal has the same users
-        seen += corrected_t(shift + scores.ravel(), share, 100).low > 0
+        seen += estimate_corrected_mean(shift + scores.ravel(), share, 100).low > 0
     assert seen / 2000 == pytest.approx(0.95, abs=0.02)
 
 
@@ -30,7 +30,7 @@ def test_the_error_of_an_advantage_is_that_of_its_guesses() -> None:
     right = [rng.binomial(n, (1 + size) / 2, 20_000) / n for n in counts]
     found = 2 * np.mean(right, axis=0) - 1
     # At chance and above the spread is bounded by that of a fair coin, which is what is said.
-    assert found.std() <= advantage_error(size, counts) == pytest.approx(found.std(), rel=0.05)
+    assert found.std() <= compute_advantage_error(size, counts) == pytest.approx(found.std(), rel=0.05)
 
 
 def test_learning_costs_what_a_linear_discriminant_loses() -> None:

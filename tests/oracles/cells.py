@@ -29,7 +29,7 @@ def gather_statistics(x: np.ndarray, codes: IntArray) -> tuple[CellStatistics, n
     shape = tuple(codes.max(0) + 2)
     cells = np.ravel_multi_index(tuple((codes + 1).T), shape).astype(np.int16)
     grid = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1) - 1
-    moments = Moments.of(torch.from_numpy(x), torch.from_numpy(cells), len(grid))
+    moments = Moments.from_rows(torch.from_numpy(x), torch.from_numpy(cells), len(grid))
     order = np.argsort(cells, kind="stable")
     return CellStatistics(moments, grid, x[order], cells[order]), cells
 

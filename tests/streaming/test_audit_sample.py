@@ -14,24 +14,24 @@ from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.types import Attribute
 from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.streaming.audit_sample import stratify, users_needed
+from recveil.streaming.audit_sample import count_needed_users, design_sample
 from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table
-from recveil.streaming.labels import Facts
+from recveil.streaming.labels import AttributeSource
 
-GENDER = Facts(None, ("gender",))
+GENDER = AttributeSource(None, ("gender",))
 
 
 @pytest.mark.parametrize(("K", "margin"), [(2, 0.05), (3, 0.05), (2, 0.1)])
 def test_the_audit_of_so_many_users_says_itself_that_they_are_enough(K: int, margin: float) -> None:
     d, rules = 8, CrossValidation(5, 1)
-    n = users_needed(K, d, rules, margin)
+    n = count_needed_users(K, d, rules, margin)
     rng = np.random.default_rng(0)
     found, fewer = (_judged(size, K, d, rules, margin, rng) for size in (n, n // 2))
     assert found.resolution < 2 * margin
     assert found.detectable <= 2 * margin + 1e-3
     assert fewer.resolution > found.resolution
-    assert users_needed(K, d, rules, margin / 2) > 2 * n  # finer margins need more
+    assert count_needed_users(K, d, rules, margin / 2) > 2 * n  # finer margins need more
 
 
 def _judged(n: int, K: int, d: int, rules: CrossValidation, margin: float, rng: np.random.Generator) -> Any:
@@ -45,19 +45,19 @@ def _judged(n: int, K: int, d: int, rules: CrossValidation, margin: float, rng: 
 def test_users_are_drawn_by_class_with_their_own_vectors_and_classes(
     make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recveil.streaming.audit_sample.users_needed", lambda *given: 150)
+    monkeypatch.setattr("recveil.streaming.audit_sample.count_needed_users", lambda *given: 150)
     world = make(n=4000)
     table = open_table(world.path)
-    which = stratify(table, GENDER, CrossValidation(), 0.05, seed=3, engine=None)
-    drawn = which.draw(table)
+    which = design_sample(table, GENDER, CrossValidation(), 0.05, seed=3, engine=None)
+    drawn = which.draw_users(table)
     rows = np.asarray(drawn.ids) // 7
     np.testing.assert_array_equal(drawn.x, world.x[rows])
     [gender] = drawn.targets
     assert [gender.labels[c] for c in gender.codes] == world.gender[rows].tolist()
     assert gender.counts.tolist() == [150, 150]
     assert len(set(rows.tolist())) == 300
-    assert "The table has 4,000 users; the audit drew 300" in which.sentence(4000)
-    other = stratify(table, GENDER, CrossValidation(), 0.05, seed=4, engine=None).draw(table)
+    assert "The table has 4,000 users; the audit drew 300" in which.describe_sample(4000)
+    other = design_sample(table, GENDER, CrossValidation(), 0.05, seed=4, engine=None).draw_users(table)
     assert set(np.asarray(other.ids)) != set(np.asarray(drawn.ids))
 
 
@@ -65,8 +65,8 @@ def test_the_cloaked_table_is_drawn_from_alike(make: Callable[..., Any], tmp_pat
     world = make()
     table = open_table(world.path)
     cloak_table(table, GENDER, Gaussian(), tmp_path / "out")
-    which = stratify(table, GENDER, CrossValidation(), 0.05, seed=0, engine=None)
-    before, after = which.draw(table), which.draw(open_table(tmp_path / "out"))
+    which = design_sample(table, GENDER, CrossValidation(), 0.05, seed=0, engine=None)
+    before, after = which.draw_users(table), which.draw_users(open_table(tmp_path / "out"))
     assert before.ids.equals(after.ids)
     moved = np.stack(pq.read_table(tmp_path / "out").column("embedding").to_pylist())
     np.testing.assert_array_equal(after.x, moved[np.asarray(before.ids) // 7].astype(np.float32))
@@ -75,10 +75,10 @@ def test_the_cloaked_table_is_drawn_from_alike(make: Callable[..., Any], tmp_pat
 def test_a_class_with_too_few_users_is_taken_whole_and_several_targets_all_have_enough(
     make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recveil.streaming.audit_sample.users_needed", lambda *given: 400)
+    monkeypatch.setattr("recveil.streaming.audit_sample.count_needed_users", lambda *given: 400)
     world = make()
-    facts = Facts(None, ("gender", "age"), (), {"age": [22]})
-    drawn = stratify(open_table(world.path), facts, CrossValidation(), 0.05, seed=0, engine=None).draw(
+    facts = AttributeSource(None, ("gender", "age"), (), {"age": [22]})
+    drawn = design_sample(open_table(world.path), facts, CrossValidation(), 0.05, seed=0, engine=None).draw_users(
         open_table(world.path)
     )
     gender, age = drawn.targets

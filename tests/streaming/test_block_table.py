@@ -13,21 +13,21 @@ import pytest
 
 from recveil.core.errors import DataError, UsageError
 from recveil.streaming import block_table as module
-from recveil.streaming.block_table import Span, Table, as_tensor, open_table
-from recveil.streaming.parquet_parts import finished
+from recveil.streaming.block_table import Span, Table, open_table, view_as_tensor
+from recveil.streaming.parquet_parts import is_finished
 
 
 def whole(table: Table, columns: list[str]) -> np.ndarray:
-    return np.concatenate([block.x for span in table.spans() for block in table.blocks(span, columns)])
+    return np.concatenate([block.x for span in table.list_spans() for block in table.read_blocks(span, columns)])
 
 
 def copied(table: Table, out: Path) -> pa.Table:
     """All parts written with their vectors doubled."""
     out.mkdir()
     for part in table.parts:
-        with table.writing(part, out / part.path.name, "job") as write:
-            names = [table.key] if table.schema is None else table.schema.names
-            for block in table.blocks(Span(part, 0, len(part.groups)), names):
+        with table.write_part(part, out / part.path.name, "job") as write:
+            names = [table.id_column] if table.schema is None else table.schema.names
+            for block in table.read_blocks(Span(part, 0, len(part.groups)), names):
                 write(block.columns, block.x * 2)
     return pq.read_table(out) if table.schema is not None else None
 
@@ -40,20 +40,20 @@ def test_blocks_are_the_rows_in_order_however_they_are_cut(
     monkeypatch.setattr(module, "SPAN_ROWS", span_rows)
     monkeypatch.setattr(module, "BLOCK_BYTES", 150 * 4 * 5)
     table = open_table(world.path)
-    assert (table.rows, table.d, table.key, table.names) == (3000, 5, "user_id", ["gender", "age"])
-    assert sum(span.rows for span in table.spans()) == 3000
+    assert (table.rows, table.d, table.id_column, table.other_columns) == (3000, 5, "user_id", ["gender", "age"])
+    assert sum(span.rows for span in table.list_spans()) == 3000
     np.testing.assert_array_equal(whole(table, ["gender"]), world.x)
-    starts = [block.start for span in table.spans() for block in table.blocks(span, [])]
+    starts = [block.start for span in table.list_spans() for block in table.read_blocks(span, [])]
     assert starts == sorted(starts)
     assert starts[0] == 0
 
 
 def test_the_vectors_are_looked_at_where_the_reader_put_them(make: Callable[..., Any]) -> None:
     table = open_table(make().path)
-    block = next(table.blocks(table.spans()[0], []))
+    block = next(table.read_blocks(table.list_spans()[0], []))
     values = block.columns.column("embedding").flatten()
     assert block.x.ctypes.data == values.buffers()[1].address
-    assert as_tensor(block.x).data_ptr() == block.x.ctypes.data  # although it is read-only
+    assert view_as_tensor(block.x).data_ptr() == block.x.ctypes.data  # although it is read-only
 
 
 def test_other_columns_and_row_groups_go_through_as_they_are(make: Callable[..., Any], tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_other_columns_and_row_groups_go_through_as_they_are(make: Callable[...,
     np.testing.assert_array_equal(np.stack(back.column("embedding").to_pylist()), world.x * 2)
     first, second = (pq.read_metadata(folder / "part-1.parquet") for folder in (world.path, tmp_path / "out"))
     assert first.num_row_groups == second.num_row_groups
-    assert finished(tmp_path / "out" / "part-1.parquet", "job")
-    assert not finished(tmp_path / "out" / "part-1.parquet", "another job")
+    assert is_finished(tmp_path / "out" / "part-1.parquet", "job")
+    assert not is_finished(tmp_path / "out" / "part-1.parquet", "another job")
 
 
 @pytest.mark.parametrize("form", ["list", "large_list", "double", "numbered"])

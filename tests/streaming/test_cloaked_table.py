@@ -28,11 +28,11 @@ from recveil.defenses.embeddings.sliced import Sliced
 from recveil.streaming import block_table as table_module
 from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table
-from recveil.streaming.engines import Threads
-from recveil.streaming.labels import Facts
-from recveil.streaming.passes import Output, Write
+from recveil.streaming.engines import ThreadEngine
+from recveil.streaming.labels import AttributeSource
+from recveil.streaming.passes import PartOutput, WriteTask
 
-GENDER = Facts(None, ("gender",))
+GENDER = AttributeSource(None, ("gender",))
 
 
 def vectors(path: Path) -> np.ndarray:
@@ -76,7 +76,7 @@ def test_any_partition_of_the_rows_gives_the_same(
         pq.write_table(part, tmp / "in" / f"p{p}.parquet", row_group_size=group)
     before, table_module.SPAN_ROWS = table_module.SPAN_ROWS, span
     try:
-        cloak_table(open_table(tmp / "in"), GENDER, Gaussian(), tmp / "out", engine=Threads(workers))
+        cloak_table(open_table(tmp / "in"), GENDER, Gaussian(), tmp / "out", engine=ThreadEngine(workers))
     finally:
         table_module.SPAN_ROWS = before
     wanted = Gaussian(device="cpu")(x, (gender == "M").astype(np.int64), rng=make_generator(0, "cloak"))
@@ -86,7 +86,7 @@ def test_any_partition_of_the_rows_gives_the_same(
 def test_the_same_seed_gives_the_same_bytes_with_sliced_too(make: Callable[..., Any], tmp_path: Path) -> None:
     world, outs = make(), [tmp_path / name for name in "ab"]
     for out, workers in zip(outs, (1, 3), strict=True):
-        cloak_table(open_table(world.path), GENDER, Sliced(rounds=4), out, engine=Threads(workers))
+        cloak_table(open_table(world.path), GENDER, Sliced(rounds=4), out, engine=ThreadEngine(workers))
     assert contents(outs[0]) == contents(outs[1])
     cloak_table(open_table(world.path), GENDER, Sliced(rounds=4), tmp_path / "c", seed=1)
     assert not np.array_equal(vectors(tmp_path / "c"), vectors(outs[0]))
@@ -100,7 +100,7 @@ def test_one_file_and_an_npy_file_with_attributes_elsewhere(make: Callable[..., 
     np.testing.assert_allclose(vectors(tmp_path / "safe.parquet"), wanted, atol=1e-5 * world.x.std())
     np.save(tmp_path / "x.npy", world.x)
     pq.write_table(world.table.select(["user_id", "gender"]), tmp_path / "facts.parquet")
-    facts = Facts(tmp_path / "facts.parquet", ("gender",))
+    facts = AttributeSource(tmp_path / "facts.parquet", ("gender",))
     cloak_table(open_table(tmp_path / "x.npy", pa.array(world.ids)), facts, Gaussian(), tmp_path / "safe.npy")
     np.testing.assert_allclose(np.load(tmp_path / "safe.npy"), wanted, atol=1e-5 * world.x.std())
     assert [p.name for p in tmp_path.iterdir() if p.name[0] == "."] == []
@@ -130,26 +130,26 @@ def test_a_job_that_stops_is_taken_up_where_it_stopped(
     world, out = make(parts=5), tmp_path / "out"
     cloak_table(open_table(world.path), GENDER, method, tmp_path / "whole")
     written: list[str] = []
-    real = Write.__call__
+    real = WriteTask.__call__
 
-    def some(self: Write, output: Output) -> None:
+    def some(self: WriteTask, output: PartOutput) -> None:
         if len(written) == 2:
             raise Killed
         real(self, output)
         written.append(output.path.name)
 
-    monkeypatch.setattr(Write, "__call__", some)
+    monkeypatch.setattr(WriteTask, "__call__", some)
     with pytest.raises(Killed):
-        cloak_table(open_table(world.path), GENDER, method, out, engine=Threads(1))
-    monkeypatch.setattr(Write, "__call__", real)
+        cloak_table(open_table(world.path), GENDER, method, out, engine=ThreadEngine(1))
+    monkeypatch.setattr(WriteTask, "__call__", real)
     stamps = {name: (out / name).stat().st_mtime_ns for name in written}
     done = cloak_table(open_table(world.path), GENDER, method, out)
-    assert (done.found, done.written) == (2, 3)
+    assert (done.parts_found, done.parts_written) == (2, 3)
     assert "learn" not in done.seconds  # the map was kept
     assert {name: (out / name).stat().st_mtime_ns for name in written} == stamps
     assert contents(out) == contents(tmp_path / "whole")
     again = cloak_table(open_table(world.path), GENDER, method, out)
-    assert (again.found, again.written) == (5, 0)
+    assert (again.parts_found, again.parts_written) == (5, 0)
 
 
 KILLED = """
@@ -157,17 +157,17 @@ import sys, time
 from pathlib import Path
 from recveil.streaming import block_table as table
 from recveil.streaming.cloaked_table import cloak_table
-from recveil.streaming.labels import Facts
+from recveil.streaming.labels import AttributeSource
 from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.streaming.engines import Threads
+from recveil.streaming.engines import ThreadEngine
 from recveil.streaming import passes
 real = passes.apply_cell_map
 def slow(*arguments):
     time.sleep(float(sys.argv[3]))
     return real(*arguments)
 passes.apply_cell_map = slow
-facts, source, out = Facts(None, ("gender",)), Path(sys.argv[1]), Path(sys.argv[2])
-cloak_table(table.open_table(source), facts, Gaussian(), out, engine=Threads(2))
+facts, source, out = AttributeSource(None, ("gender",)), Path(sys.argv[1]), Path(sys.argv[2])
+cloak_table(table.open_table(source), facts, Gaussian(), out, engine=ThreadEngine(2))
 """
 
 
@@ -192,7 +192,7 @@ def test_sigkill_in_the_second_pass_and_again(make: Callable[..., Any], tmp_path
     parts = killed_in_pass_two(world.path, out, 0.3)
     assert 0 < parts < 6
     done = cloak_table(open_table(world.path), GENDER, Gaussian(), out)
-    assert (done.found, done.written) == (parts, 6 - parts)
+    assert (done.parts_found, done.parts_written) == (parts, 6 - parts)
     cloak_table(open_table(world.path), GENDER, Gaussian(), tmp_path / "whole")
     assert contents(out) == contents(tmp_path / "whole")  # and no half-written file beside them
 
@@ -228,14 +228,14 @@ def test_a_full_disk_leaves_whole_parts_and_the_job_goes_on(make: Callable[..., 
         pytest.skip("a small file system cannot be mounted here")
     try:
         with pytest.raises(DataError, match="There is no room left"):
-            cloak_table(open_table(world.path), GENDER, Gaussian(), out, engine=Threads(1))
+            cloak_table(open_table(world.path), GENDER, Gaussian(), out, engine=ThreadEngine(1))
         whole = parts_in(out)
         assert 0 < len(whole) < 6
         assert all(pq.read_metadata(path).num_rows == 1000 for path in whole)
         assert not [p for p in out.iterdir() if p.is_file() and p.name[0] == "."]
         subprocess.run(["mount", "-o", f"remount,size={size * 12}", str(out)], check=True, capture_output=True)
-        done = cloak_table(open_table(world.path), GENDER, Gaussian(), out, engine=Threads(1))
-        assert (done.found, done.written) == (len(whole), 6 - len(whole))
+        done = cloak_table(open_table(world.path), GENDER, Gaussian(), out, engine=ThreadEngine(1))
+        assert (done.parts_found, done.parts_written) == (len(whole), 6 - len(whole))
     finally:
         subprocess.run(["umount", str(out)], check=True)
 
@@ -247,13 +247,13 @@ def test_what_cannot_be_asked_of_a_large_table_is_said(
     with pytest.raises(UsageError, match="needs the whole table in memory"):
         cloak_table(table, GENDER, AttrCloak(), tmp_path / "out")
     with pytest.raises(UsageError, match="Columns: gender, age"):
-        cloak_table(table, Facts(None, ()), Gaussian(), tmp_path / "out")
+        cloak_table(table, AttributeSource(None, ()), Gaussian(), tmp_path / "out")
     with pytest.raises(UsageError, match="Did you mean 'gender'"):
-        cloak_table(table, Facts(None, ("gendr",)), Gaussian(), tmp_path / "out")
+        cloak_table(table, AttributeSource(None, ("gendr",)), Gaussian(), tmp_path / "out")
     monkeypatch.setattr("recveil.streaming.cloaked_table.MOMENT_BYTES", 100)
     with pytest.raises(UsageError, match="Name fewer targets"):
         cloak_table(table, GENDER, Gaussian(), tmp_path / "out")
     strangers = tmp_path / "facts.csv"
     strangers.write_text("user_id,gender\na,F\nb,M\nc,F\nd,M\n")
     with pytest.raises(DataError, match="Write the ids alike"):
-        cloak_table(table, Facts(strangers, ("gender",)), Gaussian(), tmp_path / "out")
+        cloak_table(table, AttributeSource(strangers, ("gender",)), Gaussian(), tmp_path / "out")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recveil.core.progress import RowCount, report_progress
-from recveil.streaming.engines import Threads, ahead, merged
+from recveil.streaming.engines import ThreadEngine, merge_in_tree, read_ahead
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def levels(n: int) -> str:
 
 @given(st.integers(1, 70))
 def test_the_tree_hangs_on_the_number_of_states_alone(n: int) -> None:
-    assert merged((str(i) for i in range(n)), lambda a, b: f"({a}+{b})") == levels(n)
+    assert merge_in_tree((str(i) for i in range(n)), lambda a, b: f"({a}+{b})") == levels(n)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -48,7 +48,7 @@ def test_threads_merge_in_the_order_of_the_tasks(workers: int) -> None:
             yield item
 
     with report_progress(report):
-        got = Threads(workers).reduce(lambda t: str(t.number), tasks, lambda a, b: f"({a}+{b})", "working")
+        got = ThreadEngine(workers).reduce(lambda t: str(t.number), tasks, lambda a, b: f"({a}+{b})", "working")
     assert got == levels(23)
     assert sum(seen) == 230
 
@@ -59,7 +59,7 @@ def test_what_goes_wrong_in_a_task_is_raised() -> None:
             raise ValueError("task 3")
 
     with pytest.raises(ValueError, match="task 3"):
-        Threads(2).each(work, [Piece(i) for i in range(9)], "working")
+        ThreadEngine(2).run_all(work, [Piece(i) for i in range(9)], "working")
 
 
 def test_items_are_made_ahead_in_another_thread_and_errors_come_through() -> None:
@@ -68,7 +68,7 @@ def test_items_are_made_ahead_in_another_thread_and_errors_come_through() -> Non
         yield 2
         raise ValueError("no third")
 
-    got = ahead(items())
+    got = read_ahead(items())
     assert next(got) != threading.get_ident()
     assert next(got) == 2
     with pytest.raises(ValueError, match="no third"):
@@ -77,7 +77,7 @@ def test_items_are_made_ahead_in_another_thread_and_errors_come_through() -> Non
 
 def test_a_consumer_that_stops_early_leaves_no_thread() -> None:
     before = threading.active_count()
-    got = ahead(iter(range(10**9)))
+    got = read_ahead(iter(range(10**9)))
     assert next(got) == 0
     got.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before

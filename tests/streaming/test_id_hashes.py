@@ -11,46 +11,46 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.streaming import id_hashes as hashing
-from recveil.streaming.id_hashes import alike_in, hashed, mixed, write_run
+from recveil.streaming.id_hashes import find_repeated_hashes, hash_ids, mix_bits, write_sorted_run
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=60))
 def test_different_numbers_have_different_hashes(numbers: list[int]) -> None:
-    assert len(set(mixed(np.array(numbers, dtype=np.int64)).tolist())) == len(numbers)
+    assert len(set(mix_bits(np.array(numbers, dtype=np.int64)).tolist())) == len(numbers)
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.lists(st.text(min_size=1, max_size=20), unique=True, min_size=1, max_size=40), st.data())
 def test_texts_keep_apart_whatever_the_slice(texts: list[str], data: st.DataObject) -> None:
     array = pa.array(texts)
-    every = hashed(array, "here")
+    every = hash_ids(array, "here")
     assert len(set(every.tolist())) == len(texts)
     start = data.draw(st.integers(0, len(texts) - 1))
-    np.testing.assert_array_equal(hashed(array.slice(start), "here"), every[start:])
+    np.testing.assert_array_equal(hash_ids(array.slice(start), "here"), every[start:])
 
 
 def test_numbers_and_texts_meet_where_asked() -> None:
     numbers, texts = pa.array([5, 12345678901]), pa.array(["5", "12345678901"])
-    np.testing.assert_array_equal(hashed(numbers, "", text=True), hashed(texts, ""))
-    assert (hashed(numbers, "") != hashed(texts, "")).all()
+    np.testing.assert_array_equal(hash_ids(numbers, "", text=True), hash_ids(texts, ""))
+    assert (hash_ids(numbers, "") != hash_ids(texts, "")).all()
 
 
 def test_keys_are_as_good_as_drawn() -> None:
-    keys = mixed(np.arange(100_000), 3).astype(np.float64) / 2.0**64
+    keys = mix_bits(np.arange(100_000), 3).astype(np.float64) / 2.0**64
     assert abs(keys.mean() - 0.5) < 0.005
     assert abs(np.corrcoef(keys[1:], keys[:-1])[0, 1]) < 0.01
-    assert (mixed(np.arange(9), 3) != mixed(np.arange(9), 4)).all()
+    assert (mix_bits(np.arange(9), 3) != mix_bits(np.arange(9), 4)).all()
 
 
 @pytest.mark.parametrize("piece", [7, 1 << 22])
 def test_what_is_there_twice_is_found_across_runs(tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashing, "SLICE", piece)
-    every = mixed(np.arange(200))
+    monkeypatch.setattr(hashing, "SLICE_HASHES", piece)
+    every = mix_bits(np.arange(200))
     runs = [tmp_path / name for name in "abc"]
-    write_run(runs[0], [every[:50], every[50:90]])
-    write_run(runs[1], [every[90:]])
-    write_run(runs[2], [])
-    assert len(alike_in(runs, 200)) == 0
-    write_run(runs[2], [every[[3, 150, 150]]])
-    np.testing.assert_array_equal(alike_in(runs, 203), np.sort(every[[3, 150]]))
+    write_sorted_run(runs[0], [every[:50], every[50:90]])
+    write_sorted_run(runs[1], [every[90:]])
+    write_sorted_run(runs[2], [])
+    assert len(find_repeated_hashes(runs, 200)) == 0
+    write_sorted_run(runs[2], [every[[3, 150, 150]]])
+    np.testing.assert_array_equal(find_repeated_hashes(runs, 203), np.sort(every[[3, 150]]))

@@ -17,24 +17,31 @@ from recveil.defenses.embeddings.fitted_maps import SlicedMap
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.streaming.block_table import open_table
-from recveil.streaming.jobs import clean_up, job_of, load_map, outputs_of, save_map, work_folder
-from recveil.streaming.labels import Facts
+from recveil.streaming.jobs import (
+    compute_job_id,
+    load_cell_map,
+    make_work_folder,
+    plan_outputs,
+    remove_leftovers,
+    save_cell_map,
+)
+from recveil.streaming.labels import AttributeSource
 from recveil.streaming.map_application import apply_cell_map
 
 
 def test_another_input_target_method_or_seed_is_another_job(make: Callable[..., Any]) -> None:
     world = make(n=60)
-    table, facts = open_table(world.path), Facts(None, ("gender",))
-    one = job_of(table, facts, Gaussian(), 0)
-    assert job_of(open_table(world.path), facts, Gaussian(device="cpu"), 0) == one
+    table, facts = open_table(world.path), AttributeSource(None, ("gender",))
+    one = compute_job_id(table, facts, Gaussian(), 0)
+    assert compute_job_id(open_table(world.path), facts, Gaussian(device="cpu"), 0) == one
     others = [
-        job_of(table, facts, Gaussian(), 1),
-        job_of(table, facts, Gaussian(strength=0.5), 0),
-        job_of(table, facts, Sliced(), 0),
-        job_of(table, Facts(None, ("age",)), Gaussian(), 0),
+        compute_job_id(table, facts, Gaussian(), 1),
+        compute_job_id(table, facts, Gaussian(strength=0.5), 0),
+        compute_job_id(table, facts, Sliced(), 0),
+        compute_job_id(table, AttributeSource(None, ("age",)), Gaussian(), 0),
     ]
     os.utime(world.path / "part-1.parquet", ns=(1, 1))
-    others.append(job_of(table, facts, Gaussian(), 0))
+    others.append(compute_job_id(table, facts, Gaussian(), 0))
     assert len({one, *others}) == 6
 
 
@@ -48,9 +55,9 @@ def test_a_map_that_is_kept_comes_back_for_its_own_job_only(tmp_path: Path, roun
     affine = CellAffine(some(3, 2), some(3, 2, 2), some(3, 2))
     more = (SlicedMap(some(2), some(1, 2, 2), some(1, 2, 2), some(1, 2, 2, 129)), affine) if rounds else (None, None)
     fitted = CellMap(affine, (-1, 0, 1), *more, strength=0.5)
-    save_map(tmp_path, "job", fitted, {"displacement": 1.5})
-    assert load_map(tmp_path, "another") is None
-    back, about = load_map(tmp_path, "job") or (None, None)
+    save_cell_map(tmp_path, "job", fitted, {"displacement": 1.5})
+    assert load_cell_map(tmp_path, "another") is None
+    back, about = load_cell_map(tmp_path, "job") or (None, None)
     assert back is not None
     assert about == {"displacement": 1.5}
     x, cells = rng.standard_normal((9, 2)).astype(np.float32), (np.arange(9) % 3).astype(np.int16)
@@ -62,25 +69,25 @@ def test_a_map_that_is_kept_comes_back_for_its_own_job_only(tmp_path: Path, roun
 def test_what_another_job_wrote_is_not_touched(make: Callable[..., Any], tmp_path: Path) -> None:
     world = make(n=60)
     table, out = open_table(world.path), tmp_path / "out"
-    todo, found = outputs_of(table, out, "job")
+    todo, found = plan_outputs(table, out, "job")
     assert ([o.path.name for o in todo], found) == ([f"part-{i}.parquet" for i in range(3)], 0)
     out.mkdir()
     (out / "part-0.parquet").write_bytes(b"something else")
     with pytest.raises(UsageError, match=r"holds part-0\.parquet, which this job did not write"):
-        outputs_of(table, out, "job")
+        plan_outputs(table, out, "job")
     with pytest.raises(UsageError, match="is the table itself"):
-        outputs_of(table, world.path, "job")
+        plan_outputs(table, world.path, "job")
     one = open_table(world.path / "part-0.parquet")
     with pytest.raises(UsageError, match="has another ending"):
-        outputs_of(one, tmp_path / "x.npy", "job")
+        plan_outputs(one, tmp_path / "x.npy", "job")
 
 
 def test_nothing_is_left_behind_and_nobody_may_look(make: Callable[..., Any], tmp_path: Path) -> None:
     table, out = open_table(make(n=60).path), tmp_path / "out"
-    work = work_folder(table, out)
+    work = make_work_folder(table, out)
     assert work.stat().st_mode & 0o077 == 0
     (work / "map.safetensors").touch()
     (out / ".part-0.parquet.abc.parquet").touch()
     (out / ".part-0.parquet.crc").touch()
-    clean_up(work, table, out)
+    remove_leftovers(work, table, out)
     assert [path.name for path in out.iterdir()] == [".part-0.parquet.crc"]  # not ours

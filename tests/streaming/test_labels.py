@@ -15,33 +15,33 @@ import pytest
 from recveil.core.errors import DataError, UsageError
 from recveil.data.io.user_tables import read_attributes
 from recveil.streaming.block_table import Table, open_table
-from recveil.streaming.labels import Facts, Labels, count_values, labels_of, merge_values
+from recveil.streaming.labels import AttributeSource, Labels, build_labels, count_values, merge_values
 
 
-def inside(table: Table, facts: Facts, pieces: int = 4) -> Labels:
+def inside(table: Table, facts: AttributeSource, pieces: int = 4) -> Labels:
     rows = pq.read_table(table.path)
     counted = [count_values(rows.slice(i * 800, 800), facts.names) for i in range(pieces)]
     total = counted[0]
     for other in counted[1:]:
         total = merge_values(total, other)
-    return labels_of(table, facts, total)
+    return build_labels(table, facts, total)
 
 
 def codes(labels: Labels, rows: pa.Table) -> np.ndarray:
-    return labels.codes[labels.cells(rows, "here")]
+    return labels.codes[labels.assign_cells(rows, "here")]
 
 
 def test_columns_of_the_table_make_the_classes_they_make_in_memory(make: Callable[..., Any], tmp_path: Path) -> None:
     world = make()
     table, rows = open_table(world.path), pq.read_table(world.path)
-    labels = inside(table, Facts(None, ("gender", "age"), (), {"age": [30, 45]}))
+    labels = inside(table, AttributeSource(None, ("gender", "age"), (), {"age": [30, 45]}))
     pq.write_table(rows.drop_columns(["embedding"]), tmp_path / "facts.parquet")
     known = read_attributes(tmp_path / "facts.parquet", rows.column("user_id"), bins={"age": [30, 45]})
     got = codes(labels, rows)
     for j, name in enumerate(("gender", "age")):
         assert labels.targets[j].labels == known[name].labels
         np.testing.assert_array_equal(got[:, j], known[name].codes)
-    counted = labels.class_counts(np.bincount(labels.cells(rows, ""), minlength=labels.n_cells))
+    counted = labels.count_classes(np.bincount(labels.assign_cells(rows, ""), minlength=labels.n_cells))
     assert list(counted["gender"].values()) == known["gender"].counts.tolist()
     assert labels.columns == ["gender", "age"]
 
@@ -60,7 +60,7 @@ def test_another_table_is_joined_by_id_however_it_is_ordered(
     folder.mkdir()
     for i in range(2):
         pq.write_table(facts.slice(i * 1250, 1250), folder / f"{i}.parquet")
-    labels = labels_of(open_table(world.path), Facts(folder, ("gender",)), None)
+    labels = build_labels(open_table(world.path), AttributeSource(folder, ("gender",)), None)
     wanted = read_attributes(_one(folder, tmp_path), rows.column("user_id"))["gender"].codes
     assert (wanted < 0).sum() > 500
     np.testing.assert_array_equal(codes(labels, rows)[:, 0], wanted)
@@ -76,7 +76,7 @@ def test_a_text_file_of_attributes_will_do(make: Callable[..., Any], tmp_path: P
     world = make(n=100)
     lines = [f"{user},{gender or ''}" for user, gender in zip(world.ids, world.gender, strict=True)]
     (tmp_path / "facts.csv").write_text("\n".join(["user_id,gender", *lines]) + "\n")
-    labels = labels_of(open_table(world.path), Facts(tmp_path / "facts.csv", ("gender",)), None)
+    labels = build_labels(open_table(world.path), AttributeSource(tmp_path / "facts.csv", ("gender",)), None)
     got = codes(labels, pq.read_table(world.path))[:, 0]
     np.testing.assert_array_equal(got, [{"F": 0, "M": 1, None: -1}[g] for g in world.gender])
 
@@ -85,7 +85,7 @@ def test_classes_of_one_user_become_one(make: Callable[..., Any], tmp_path: Path
     world = make(n=400, unknown=0)
     odd = replace(world, gender=np.array(["x", "y", *world.gender[2:]], dtype=object))
     pq.write_table(odd.table, tmp_path / "x.parquet")
-    labels = inside(open_table(tmp_path / "x.parquet"), Facts(None, ("gender",)), pieces=1)
+    labels = inside(open_table(tmp_path / "x.parquet"), AttributeSource(None, ("gender",)), pieces=1)
     assert labels.targets[0].labels == ("F", "M", "rest")
     assert codes(labels, odd.table)[:2, 0].tolist() == [2, 2]
     assert "'x', 'y' were made one class" in labels.notes[0]
@@ -95,13 +95,13 @@ def test_what_cannot_be_a_target_is_said(make: Callable[..., Any], tmp_path: Pat
     world = make(n=400)
     table = open_table(world.path)
     with pytest.raises(DataError, match="is a number, not a class"):
-        inside(table, Facts(None, ("age",), ("age",)), 1)
+        inside(table, AttributeSource(None, ("age",), ("age",)), 1)
     alone = replace(world, gender=np.full(400, "F", dtype=object))
     pq.write_table(alone.table, tmp_path / "x.parquet")
     with pytest.raises(DataError, match="'F' for all 400 users"):
-        inside(open_table(tmp_path / "x.parquet"), Facts(None, ("gender",)), 1)
+        inside(open_table(tmp_path / "x.parquet"), AttributeSource(None, ("gender",)), 1)
     pq.write_table(pa.concat_tables([alone.table.select(["user_id", "age"])] * 2), tmp_path / "twice.parquet")
     with pytest.raises(DataError, match="400 users more than once"):
-        labels_of(table, Facts(tmp_path / "twice.parquet", ("age",)), None)
+        build_labels(table, AttributeSource(tmp_path / "twice.parquet", ("age",)), None)
     with pytest.raises(UsageError, match="Did you mean 'age'"):
-        labels_of(table, Facts(tmp_path / "twice.parquet", ("agee",)), None)
+        build_labels(table, AttributeSource(tmp_path / "twice.parquet", ("agee",)), None)

@@ -13,13 +13,13 @@ import torch
 
 from recveil.core.errors import DataError
 from recveil.streaming.block_table import open_table
-from recveil.streaming.cloaked_table import examine
-from recveil.streaming.engines import Threads, merged
-from recveil.streaming.labels import Facts
-from recveil.streaming.passes import Gather, State
+from recveil.streaming.cloaked_table import scan_labels
+from recveil.streaming.engines import ThreadEngine, merge_in_tree
+from recveil.streaming.labels import AttributeSource
+from recveil.streaming.passes import CellState, GatherTask
 from recveil.transport.moments import Moments
 
-GENDER = Facts(None, ("gender",))
+GENDER = AttributeSource(None, ("gender",))
 
 
 def work_in(tmp_path: Path) -> Path:
@@ -30,11 +30,13 @@ def work_in(tmp_path: Path) -> Path:
 def test_the_first_pass_gathers_the_moments_of_the_whole(make: Callable[..., Any], tmp_path: Path) -> None:
     world = make()
     table = open_table(world.path)
-    labels, counts = examine(table, GENDER, Threads(2), work_in(tmp_path))
-    cells = labels.cells(world.table, "")
+    labels, counts = scan_labels(table, GENDER, ThreadEngine(2), work_in(tmp_path))
+    cells = labels.assign_cells(world.table, "")
     np.testing.assert_array_equal(counts, np.bincount(cells))
-    got = merged([Gather(table, labels, None, 0)(span) for span in table.spans()], State.merge).moments
-    wanted = Moments.of(torch.from_numpy(world.x), torch.from_numpy(cells), 3)
+    got = merge_in_tree(
+        [GatherTask(table, labels, None, 0)(span) for span in table.list_spans()], CellState.merge
+    ).moments
+    wanted = Moments.from_rows(torch.from_numpy(world.x), torch.from_numpy(cells), 3)
     for name in vars(got):
         torch.testing.assert_close(getattr(got, name), getattr(wanted, name), rtol=1e-9, atol=1e-9)
     assert [p.name for p in (tmp_path / "work").iterdir()] == ["values.parquet"]  # the hashes are gone
@@ -49,14 +51,14 @@ def test_an_id_in_two_files_is_named_with_both(make: Callable[..., Any], tmp_pat
     pq.write_table(rows.set_column(0, "user_id", [ids]), path)
     message = r"has 1 user more than once, for instance '28' in part-0\.parquet and part-2\.parquet"
     with pytest.raises(DataError, match=message):
-        examine(open_table(world.path), GENDER, Threads(2), work_in(tmp_path))
+        scan_labels(open_table(world.path), GENDER, ThreadEngine(2), work_in(tmp_path))
 
 
 def test_texts_that_only_share_a_hash_are_no_repetition(
     make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recveil.streaming.passes.hashed", lambda ids, where: np.zeros(len(ids), np.uint64))
-    labels, _ = examine(open_table(make(n=50).path), GENDER, Threads(1), work_in(tmp_path))
+    monkeypatch.setattr("recveil.streaming.passes.hash_ids", lambda ids, where: np.zeros(len(ids), np.uint64))
+    labels, _ = scan_labels(open_table(make(n=50).path), GENDER, ThreadEngine(1), work_in(tmp_path))
     assert labels.targets[0].labels == ("F", "M")
 
 
@@ -71,6 +73,6 @@ def test_a_number_that_is_none_is_found_where_it_stands(make: Callable[..., Any]
 
     pq.write_table(rows.set_column(1, "embedding", pa.FixedSizeListArray.from_arrays(x[2000:].reshape(-1), 5)), part)
     table = open_table(world.path)
-    labels, _ = examine(table, GENDER, Threads(2), work_in(tmp_path))
+    labels, _ = scan_labels(table, GENDER, ThreadEngine(2), work_in(tmp_path))
     with pytest.raises(DataError, match=r"part-2\.parquet on hold NaN or infinite numbers, the first in row 100\."):
-        Threads(2).reduce(Gather(table, labels, None, 0), table.spans(), State.merge, "")
+        ThreadEngine(2).reduce(GatherTask(table, labels, None, 0), table.list_spans(), CellState.merge, "")

@@ -19,12 +19,12 @@ from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table
-from recveil.streaming.engines import Threads
-from recveil.streaming.labels import Facts
-from recveil.streaming.passes import Output, Write
-from recveil.streaming.ray_engine import RayEngine
+from recveil.streaming.engines import ThreadEngine
+from recveil.streaming.labels import AttributeSource
+from recveil.streaming.passes import PartOutput, WriteTask
+from recveil.streaming.ray_engine import RayTaskEngine
 
-GENDER = Facts(None, ("gender",))
+GENDER = AttributeSource(None, ("gender",))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -37,7 +37,7 @@ def test_without_the_package_it_says_which_extra(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("recveil.streaming.ray_engine.importlib.import_module", missing)
     with pytest.raises(MissingExtra, match=r"recveil\[ray\]"):
-        RayEngine().each(print, [], "")
+        RayTaskEngine().run_all(print, [], "")
 
 
 @pytest.fixture
@@ -67,16 +67,16 @@ def test_a_cluster_of_two_writes_what_one_machine_writes(
     world = make(n=6000, parts=5)
     for number, method in enumerate((Gaussian(), Sliced(rounds=3))):
         here, there = tmp_path / f"here{number}", tmp_path / f"there{number}"
-        cloak_table(open_table(world.path), GENDER, method, here, engine=Threads(2))
-        done = cloak_table(open_table(world.path), GENDER, method, there, engine=RayEngine(cluster.address))
-        assert done.written == 5
+        cloak_table(open_table(world.path), GENDER, method, here, engine=ThreadEngine(2))
+        done = cloak_table(open_table(world.path), GENDER, method, there, engine=RayTaskEngine(cluster.address))
+        assert done.parts_written == 5
         assert contents(here) == contents(there)
     broken = world.path / "part-3.parquet"
     data = bytearray(broken.read_bytes())
     data[4:2000] = bytes(1996)
     broken.write_bytes(data)
     with pytest.raises(DataError, match=r"part-3\.parquet cannot be read"):  # the sentence, not a traceback of Ray
-        cloak_table(open_table(world.path), GENDER, Gaussian(), tmp_path / "no", engine=RayEngine(cluster.address))
+        cloak_table(open_table(world.path), GENDER, Gaussian(), tmp_path / "no", engine=RayTaskEngine(cluster.address))
 
 
 @pytest.mark.slow
@@ -87,10 +87,10 @@ def test_a_node_that_is_killed_in_the_middle_changes_nothing(
     world, out, over = make(n=6000, parts=16), tmp_path / "out", threading.Event()
     killed: list[int] = []
 
-    class Slow(Write):
-        def __call__(self, output: Output) -> None:
+    class Slow(WriteTask):
+        def __call__(self, output: PartOutput) -> None:
             time.sleep(0.5)
-            Write.__call__(self, output)
+            WriteTask.__call__(self, output)
 
     def kill() -> None:
         while not over.wait(0.02):
@@ -100,15 +100,15 @@ def test_a_node_that_is_killed_in_the_middle_changes_nothing(
                 killed.append(len(parts))
                 return
 
-    monkeypatch.setattr("recveil.streaming.cloaked_table.Write", Slow)
+    monkeypatch.setattr("recveil.streaming.cloaked_table.WriteTask", Slow)
     killer = threading.Thread(target=kill)
     killer.start()
-    done = cloak_table(open_table(world.path), GENDER, Gaussian(), out, engine=RayEngine(cluster.address))
+    done = cloak_table(open_table(world.path), GENDER, Gaussian(), out, engine=RayTaskEngine(cluster.address))
     over.set()
     killer.join()
     assert killed
     assert killed[0] < 16  # in the middle
-    assert done.written == 16
-    monkeypatch.setattr("recveil.streaming.cloaked_table.Write", Write)
-    cloak_table(open_table(world.path), GENDER, Gaussian(), tmp_path / "whole", engine=Threads(2))
+    assert done.parts_written == 16
+    monkeypatch.setattr("recveil.streaming.cloaked_table.WriteTask", WriteTask)
+    cloak_table(open_table(world.path), GENDER, Gaussian(), tmp_path / "whole", engine=ThreadEngine(2))
     assert contents(out) == contents(tmp_path / "whole")  # all of it, once, and nothing half-written

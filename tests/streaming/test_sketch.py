@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.streaming.sketch import Sketch, level_error, limits
+from recveil.streaming.sketch import Sketch, compute_key_limits, compute_level_error
 
 N, D = 5000, 3
 RNG = np.random.default_rng(0)
@@ -19,10 +19,12 @@ K = np.array([0, 200, 10**6])
 
 
 def drawn(cuts: list[int], order: list[int], seed: int = 0) -> Sketch:
-    below = limits(COUNTS, np.minimum(K, COUNTS))
+    below = compute_key_limits(COUNTS, np.minimum(K, COUNTS))
     bounds = [0, *sorted(cuts), N]
-    pieces = [Sketch.of(X[a:b], CELLS[a:b], a, below, seed) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-    return reduce(Sketch.merge, [pieces[i] for i in order]).smallest(K)
+    pieces = [
+        Sketch.from_block(X[a:b], CELLS[a:b], a, below, seed) for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+    ]
+    return reduce(Sketch.merge, [pieces[i] for i in order]).keep_smallest(K)
 
 
 @settings(deadline=None, max_examples=40)
@@ -36,7 +38,7 @@ def test_any_partition_in_any_order_is_the_same_to_the_bit(cuts: list[int], data
 
 def test_rows_that_came_twice_count_once() -> None:
     one = drawn([], [0])
-    np.testing.assert_array_equal(one.merge(one).smallest(K).rows, one.rows)
+    np.testing.assert_array_equal(one.merge(one).keep_smallest(K).rows, one.rows)
 
 
 def test_each_cell_has_the_rows_it_should() -> None:
@@ -50,12 +52,12 @@ def test_each_cell_has_the_rows_it_should() -> None:
 def test_quantiles_are_as_exact_as_the_bound_says_and_the_bound_is_not_idle() -> None:
     rng, n, k = np.random.default_rng(2), 50_000, 500
     x = rng.standard_normal((n, 1)).astype(np.float32)
-    below = limits(np.array([n]), np.array([k]))
+    below = compute_key_limits(np.array([n]), np.array([k]))
     ordered, worst = np.sort(x[:, 0]), []
     for seed in range(60):
-        sample = Sketch.of(x, np.zeros(n, np.int16), 0, below, seed).smallest(np.array([k]))
+        sample = Sketch.from_block(x, np.zeros(n, np.int16), 0, below, seed).keep_smallest(np.array([k]))
         assert len(sample.rows) == k
         level = np.searchsorted(ordered, np.sort(sample.x[:, 0])) / n
         worst.append(np.abs(level - (np.arange(k) + 0.5) / k).max())
-    assert max(worst) < level_error(k, looks=60)
-    assert max(worst) > level_error(k, looks=60) / 3
+    assert max(worst) < compute_level_error(k, looks=60)
+    assert max(worst) > compute_level_error(k, looks=60) / 3

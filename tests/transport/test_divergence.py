@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.transport.divergence import Classes, class_divergence, gradient, long_divergence, ridge_of
+from recveil.transport.divergence import ClassRows, choose_ridge, compute_divergence, compute_gradient, long_divergence
 from recveil.transport.moments import Moments
 
 seeds, ridges = st.integers(0, 10**6), st.sampled_from([1e-4, 1e-2, 1.0])
@@ -23,15 +23,15 @@ def world(seed: int, n: int, d: int, K: int, few: int = 2) -> tuple[torch.Tensor
     return torch.as_tensor(x * (1 + codes[:, None] / K)), torch.as_tensor(codes)
 
 
-def short(x: torch.Tensor, classes: Classes, eps: float) -> torch.Tensor:
-    return class_divergence(classes.moments(x), eps).value
+def short(x: torch.Tensor, classes: ClassRows, eps: float) -> torch.Tensor:
+    return compute_divergence(classes.compute_moments(x), eps).value
 
 
 @settings(deadline=None, max_examples=40)
 @given(seeds, st.integers(1, 10), st.integers(1, 6), ridges)
 def test_the_short_form_is_the_long_form(seed: int, d: int, K: int, ridge: float) -> None:
     x, codes = world(seed, 60, d, K)
-    classes, eps = Classes.of(codes), ridge_of(x, ridge)
+    classes, eps = ClassRows.from_codes(codes), choose_ridge(x, ridge)
     wanted = float(long_divergence(x, classes, eps))
     assert float(short(x, classes, eps)) == pytest.approx(wanted, rel=1e-10, abs=1e-10)
 
@@ -40,10 +40,10 @@ def test_the_short_form_is_the_long_form(seed: int, d: int, K: int, ridge: float
 @given(seeds, st.integers(1, 10), st.integers(1, 6), ridges)
 def test_the_gradient_is_that_of_the_long_formula(seed: int, d: int, K: int, ridge: float) -> None:
     x, codes = world(seed, 60, d, K)
-    classes, eps = Classes.of(codes), ridge_of(x, ridge)
+    classes, eps = ClassRows.from_codes(codes), choose_ridge(x, ridge)
     (wanted,) = torch.autograd.grad(long_divergence(x.requires_grad_(), classes, eps), x)
     x = x.detach()
-    got = gradient(x, classes, class_divergence(classes.moments(x), eps))
+    got = compute_gradient(x, classes, compute_divergence(classes.compute_moments(x), eps))
     torch.testing.assert_close(got, wanted, rtol=1e-8, atol=1e-10 * float(wanted.abs().max()) + 1e-12)
     assert (got[codes < 0] == 0).all()
 
@@ -51,35 +51,37 @@ def test_the_gradient_is_that_of_the_long_formula(seed: int, d: int, K: int, rid
 def test_rows_that_lie_together_are_read_in_place_and_give_the_same() -> None:
     x, codes = world(0, 200, 5, 3)
     order = torch.argsort(codes)
-    apart, together = Classes.of(codes), Classes.of(codes[order])
+    apart, together = ClassRows.from_codes(codes), ClassRows.from_codes(codes[order])
     assert all(isinstance(rows, slice) for rows in together.rows)
     assert not any(isinstance(rows, slice) for rows in apart.rows)
-    fits = [class_divergence(c.moments(t), 0.1) for c, t in ((apart, x), (together, x[order]))]
+    fits = [compute_divergence(c.compute_moments(t), 0.1) for c, t in ((apart, x), (together, x[order]))]
     torch.testing.assert_close(fits[0].value, fits[1].value)
-    torch.testing.assert_close(gradient(x, apart, fits[0])[order], gradient(x[order], together, fits[1]))
+    torch.testing.assert_close(
+        compute_gradient(x, apart, fits[0])[order], compute_gradient(x[order], together, fits[1])
+    )
 
 
 def test_the_moments_are_those_of_the_classes() -> None:
     x, codes = world(1, 100, 4, 3)
-    got, wanted = Classes.of(codes).moments(x), Moments.of(x, codes, 3)
+    got, wanted = ClassRows.from_codes(codes).compute_moments(x), Moments.from_rows(x, codes, 3)
     for name in ("n", "mean", "scatter"):
         torch.testing.assert_close(getattr(got, name), getattr(wanted, name))
 
 
 def test_codes_without_rows_are_no_classes() -> None:
-    assert len(Classes.of(torch.tensor([5, -1, 2, 5])).rows) == 2
-    assert Classes.of(torch.tensor([-1, -1])).rows == []
+    assert len(ClassRows.from_codes(torch.tensor([5, -1, 2, 5])).rows) == 2
+    assert ClassRows.from_codes(torch.tensor([-1, -1])).rows == []
 
 
 @settings(deadline=None, max_examples=20)
 @given(seeds, st.integers(1, 6))
 def test_one_class_or_equal_classes_have_none_and_others_some(seed: int, d: int) -> None:
     x, codes = world(seed, 50, d, 3, few=10)
-    assert float(short(x, Classes.of(codes.clamp(min=0, max=0)), 1e-3)) == pytest.approx(0, abs=1e-10)
+    assert float(short(x, ClassRows.from_codes(codes.clamp(min=0, max=0)), 1e-3)) == pytest.approx(0, abs=1e-10)
     twice = torch.cat([x, x])
-    halves = Classes.of(torch.arange(2).repeat_interleave(len(x)))
+    halves = ClassRows.from_codes(torch.arange(2).repeat_interleave(len(x)))
     assert float(short(twice, halves, 1e-3)) == pytest.approx(0, abs=1e-10)
-    assert float(short(x, Classes.of(codes), 1e-3)) > 1e-3
+    assert float(short(x, ClassRows.from_codes(codes), 1e-3)) > 1e-3
 
 
 @settings(deadline=None, max_examples=20)
@@ -87,26 +89,26 @@ def test_one_class_or_equal_classes_have_none_and_others_some(seed: int, d: int)
 def test_place_scale_and_rotation_do_not_matter(seed: int, d: int, scale: float) -> None:
     x, codes = world(seed, 80, d, 3)
     turn = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))[0]
-    other, classes = scale * (x @ turn) + 5, Classes.of(codes)
-    got, wanted = (float(short(t, classes, ridge_of(t, 1e-2))) for t in (other, x))
+    other, classes = scale * (x @ turn) + 5, ClassRows.from_codes(codes)
+    got, wanted = (float(short(t, classes, choose_ridge(t, 1e-2))) for t in (other, x))
     assert got == pytest.approx(wanted, rel=1e-6, abs=1e-9)
 
 
 def test_in_one_dimension_it_is_the_ratio_of_the_spreads() -> None:
     x = torch.tensor([[-1.0], [1.0], [-3.0], [3.0]], dtype=torch.float64)
     wanted = 0.5 * (np.log(5) - 0.5 * np.log(1) - 0.5 * np.log(9))
-    assert float(short(x, Classes.of(torch.tensor([0, 0, 1, 1])), 0.0)) == pytest.approx(wanted)
+    assert float(short(x, ClassRows.from_codes(torch.tensor([0, 0, 1, 1])), 0.0)) == pytest.approx(wanted)
 
 
 def test_the_ridge_is_a_share_of_the_mean_variance_and_never_zero() -> None:
     x = torch.tensor([[0.0, 5.0], [2.0, 5.0]], dtype=torch.float64)
-    assert ridge_of(x, 0.1) == pytest.approx(0.1 * 0.5)
-    assert ridge_of(torch.ones(4, 2, dtype=torch.float64), 0.1) == 0.1
+    assert choose_ridge(x, 0.1) == pytest.approx(0.1 * 0.5)
+    assert choose_ridge(torch.ones(4, 2, dtype=torch.float64), 0.1) == 0.1
 
 
 def test_classes_of_fewer_rows_than_dimensions_have_a_finite_divergence_and_gradient() -> None:
     x, codes = world(2, 100, 12, 21, few=3)
-    classes = Classes.of(codes)
-    fit = class_divergence(classes.moments(x), ridge_of(x, 1e-3))
-    assert torch.isfinite(gradient(x, classes, fit)).all()
+    classes = ClassRows.from_codes(codes)
+    fit = compute_divergence(classes.compute_moments(x), choose_ridge(x, 1e-3))
+    assert torch.isfinite(compute_gradient(x, classes, fit)).all()
     assert float(fit.value) > 0

@@ -37,25 +37,25 @@ def test_any_partition_merged_in_any_order_is_the_whole(
 ) -> None:
     x, codes = table(seed, n, d, K)
     home = torch.randint(parts, (n,), generator=torch.Generator().manual_seed(seed + 1))
-    total = Moments.empty(K, d, x.device)
+    total = Moments.make_empty(K, d, x.device)
     for p in data.draw(st.permutations(range(parts))):
-        total = total.merge(Moments.of(x[home == p], codes[home == p], K))
-    assert_same(total, Moments.of(x, codes, K))
+        total = total.merge(Moments.from_rows(x[home == p], codes[home == p], K))
+    assert_same(total, Moments.from_rows(x, codes, K))
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10**6))
 def test_merging_is_associative(seed: int) -> None:
-    a, b, c = (Moments.of(*table(seed + i, 7 * i + 3, 3, 2), 2) for i in range(3))
+    a, b, c = (Moments.from_rows(*table(seed + i, 7 * i + 3, 3, 2), 2) for i in range(3))
     assert_same(a.merge(b).merge(c), a.merge(b.merge(c)))
     assert_same(a.merge(b), b.merge(a))
 
 
 @pytest.mark.parametrize("block", [1, 7, 10**6])
 def test_they_are_those_of_numpy_whatever_the_block(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "BLOCK", block)
+    monkeypatch.setattr(moments, "BLOCK_ROWS", block)
     x, codes = table(0, 60, 4, 3)
-    got = Moments.of(x, codes, 3)
+    got = Moments.from_rows(x, codes, 3)
     for k in range(3):
         rows = x[codes == k].numpy()
         assert got.n[k] == len(rows)
@@ -69,13 +69,13 @@ def test_rows_of_no_class_do_not_count() -> None:
     known = codes >= 0
     assert 0 < known.sum() < 50
     loud = torch.where(known[:, None], x, torch.nan)
-    assert_same(Moments.of(loud, codes, 2), Moments.of(x[known], codes[known], 2))
+    assert_same(Moments.from_rows(loud, codes, 2), Moments.from_rows(x[known], codes[known], 2))
 
 
 def test_pooled_is_all_classes_as_one() -> None:
     x, codes = table(2, 50, 3, 4)
     known = x[codes >= 0].numpy()
-    whole = Moments.of(x, codes, 4).pooled()
+    whole = Moments.from_rows(x, codes, 4).pool_classes()
     np.testing.assert_allclose(whole.mean[0], known.mean(0))
     np.testing.assert_allclose(whole.covariance[0], np.cov(known.T, bias=True))
 
@@ -83,7 +83,7 @@ def test_pooled_is_all_classes_as_one() -> None:
 def test_single_precision_with_a_large_offset_keeps_its_digits() -> None:
     generator = torch.Generator().manual_seed(0)
     x = (torch.randn(2000, 3, generator=generator, dtype=torch.float64) + 1e4).float()
-    got = Moments.of(x, torch.zeros(2000, dtype=torch.int64), 1)
+    got = Moments.from_rows(x, torch.zeros(2000, dtype=torch.int64), 1)
     np.testing.assert_allclose(got.covariance[0], np.cov(x.double().numpy().T, bias=True), rtol=1e-9, atol=1e-12)
     # The power check: the textbook formula in single precision does lose them.
     naive = (x.T @ x) / len(x) - x.mean(0)[:, None] * x.mean(0)
@@ -92,7 +92,7 @@ def test_single_precision_with_a_large_offset_keeps_its_digits() -> None:
 
 def test_an_empty_class_is_empty() -> None:
     x = torch.ones(4, 2)
-    got = Moments.of(x, torch.zeros(4, dtype=torch.int64), 2)
+    got = Moments.from_rows(x, torch.zeros(4, dtype=torch.int64), 2)
     assert got.n.tolist() == [4, 0]
     assert torch.isfinite(got.covariance).all()
     assert got.weights.tolist() == [1, 0]
@@ -101,8 +101,8 @@ def test_an_empty_class_is_empty() -> None:
 def test_classes_can_be_put_together_in_groups() -> None:
     x, codes = table(3, 80, 3, 4)
     groups = torch.tensor([1, -1, 0, 1, -1])  # the last is for rows of no class
-    got = Moments.of(x, codes, 4).grouped(groups[:4].tolist(), 2)
-    assert_same(got, Moments.of(x, groups[codes], 2))
+    got = Moments.from_rows(x, codes, 4).group_classes(groups[:4].tolist(), 2)
+    assert_same(got, Moments.from_rows(x, groups[codes], 2))
 
 
 def test_moments_are_carried_by_affine_maps_like_the_rows() -> None:
@@ -113,4 +113,4 @@ def test_moments_are_carried_by_affine_maps_like_the_rows() -> None:
     known = codes >= 0
     x, codes = x[known], codes[known]
     moved = torch.einsum("ni,nij->nj", x - center[codes], A[codes]) + m[codes]
-    assert_same(Moments.of(x, codes, 2).carried(center, A, m), Moments.of(moved, codes, 2))
+    assert_same(Moments.from_rows(x, codes, 2).apply_affine(center, A, m), Moments.from_rows(moved, codes, 2))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from recveil.transport import quantile_alignment as sliced
-from recveil.transport.quantile_alignment import KNOTS, align_axes, apply_shifts, fit_shifts, random_rotation
+from recveil.transport.quantile_alignment import KNOTS, align_axes, draw_rotation, fit_shifts, interpolate_shifts
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -27,13 +27,13 @@ def classes(seed: int, d: int, *sizes: int) -> tuple[torch.Tensor, list[torch.Te
 
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_a_rotation_is_orthogonal(d: int) -> None:
-    Q = random_rotation(d, generator())
+    Q = draw_rotation(d, generator())
     torch.testing.assert_close(Q.T @ Q, torch.eye(d, dtype=torch.float64))
 
 
 def test_rotations_prefer_no_direction() -> None:
     rng = generator()
-    first = torch.stack([random_rotation(3, rng)[:, 0] for _ in range(600)]).numpy()
+    first = torch.stack([draw_rotation(3, rng)[:, 0] for _ in range(600)]).numpy()
     # On the sphere in three dimensions each coordinate is uniform on [-1, 1] (Archimedes).
     for column in first.T:
         assert stats.kstest(column, stats.uniform(-1, 2).cdf).pvalue > 1e-3
@@ -58,7 +58,7 @@ def test_many_classes_go_where_few_would(seed: int, d: int, sizes: list[int]) ->
     found = []
     for few in (0, 99):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sliced, "FEW", few)
+            patch.setattr(sliced, "MAX_CLASSES_PAIRWISE", few)
             found.append(align_axes(z, members))
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
@@ -103,7 +103,9 @@ def test_what_was_learned_of_each_class_carries_new_users_as_it_carried_the_old(
     aligned = align_axes(z, members)
     shifts = torch.stack([fit_shifts(z[rows], aligned[rows]) for rows in members])
     assert shifts.shape == (2, 3, KNOTS)
-    away = torch.cat([z[m] + apply_shifts(z[m], s) - aligned[m] for m, s in zip(members, shifts, strict=True)]).abs()
+    away = torch.cat(
+        [z[m] + interpolate_shifts(z[m], s) - aligned[m] for m, s in zip(members, shifts, strict=True)]
+    ).abs()
     assert away.mean() < 0.02 * aligned.std()
     assert away.max() < 0.3 * aligned.std()  # the tails, where knots are far apart
 
@@ -112,16 +114,16 @@ def test_shifts_follow_any_straight_line_between_the_users_and_are_flat_outside(
     z = torch.linspace(-3, 3, 601, dtype=torch.float64)[:, None]
     shifts = fit_shifts(z, 2 * z)
     inside = torch.tensor([[-2.9], [-0.5], [0.0], [1.7]], dtype=torch.float64)
-    torch.testing.assert_close(apply_shifts(inside, shifts), inside, atol=0.02, rtol=0)
+    torch.testing.assert_close(interpolate_shifts(inside, shifts), inside, atol=0.02, rtol=0)
     far = torch.tensor([[-1e9], [-10.0], [10.0], [1e9]], dtype=torch.float64)
     wanted = torch.tensor([[-3.0], [-3.0], [3.0], [3.0]], dtype=torch.float64)
-    torch.testing.assert_close(apply_shifts(far, shifts), wanted)
+    torch.testing.assert_close(interpolate_shifts(far, shifts), wanted)
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_one_or_two_users_make_a_map_too(n: int) -> None:
     z = torch.arange(n, dtype=torch.float64)[:, None]
-    torch.testing.assert_close(apply_shifts(z, fit_shifts(z, z + 1)), torch.ones_like(z))
+    torch.testing.assert_close(interpolate_shifts(z, fit_shifts(z, z + 1)), torch.ones_like(z))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

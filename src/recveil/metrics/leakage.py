@@ -16,41 +16,41 @@ from recveil.core.types import FloatArray, IntArray
 
 __all__ = [
     "accuracy",
-    "advantage",
-    "auc",
+    "compute_advantage",
+    "compute_class_aucs",
     "balanced_accuracy",
-    "confusion",
-    "guessing_power",
+    "compute_confusion",
+    "compute_guessing_power",
     "macro_f1",
-    "rates",
-    "recalls",
-    "relabelling",
+    "compute_rates",
+    "compute_recalls",
+    "learn_relabeling",
 ]
 
 Numbers = TypeVar("Numbers", float, FloatArray)
 
 
-def confusion(truth: IntArray, predicted: IntArray, n_classes: int) -> FloatArray:
+def compute_confusion(truth: IntArray, predicted: IntArray, n_classes: int) -> FloatArray:
     """Counts, rows the true class, columns the prediction."""
     cells = np.bincount(truth * n_classes + predicted, minlength=n_classes * n_classes)
     return cells.reshape(n_classes, n_classes).astype(np.float64)
 
 
-def rates(counts: FloatArray) -> FloatArray:
+def compute_rates(counts: FloatArray) -> FloatArray:
     """M_kj = P(predict j | class k); rows without users are NaN."""
     total = counts.sum(1, keepdims=True)
     shares: FloatArray = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
     return shares
 
 
-def recalls(counts: FloatArray) -> FloatArray:
+def compute_recalls(counts: FloatArray) -> FloatArray:
     """The share of each class that was guessed right; NaN where the class has no users."""
-    return np.diagonal(rates(counts)).copy()
+    return np.diagonal(compute_rates(counts)).copy()
 
 
 def balanced_accuracy(counts: FloatArray) -> float:
     """The mean recall over the classes that occur."""
-    return float(np.nanmean(recalls(counts)))
+    return float(np.nanmean(compute_recalls(counts)))
 
 
 def accuracy(counts: FloatArray) -> float:
@@ -66,7 +66,7 @@ def macro_f1(counts: FloatArray) -> float:
     return float(np.mean(2 * hits[present] / total[present]))
 
 
-def auc(truth: IntArray, score: FloatArray) -> FloatArray:
+def compute_class_aucs(truth: IntArray, score: FloatArray) -> FloatArray:
     """One-vs-rest area under the ROC curve of each class, ties counted half; NaN where a class is absent or alone."""
     ranks = stats.rankdata(score, axis=0)  # (n, K)
     member = truth[:, None] == np.arange(score.shape[1])  # (n, K)
@@ -77,19 +77,19 @@ def auc(truth: IntArray, score: FloatArray) -> FloatArray:
     return areas
 
 
-def relabelling(inner_counts: FloatArray) -> IntArray:
+def learn_relabeling(inner_counts: FloatArray) -> IntArray:
     """g(j) = argmax_k M_kj on the inner folds: the class that prediction j speaks for most (ties keep j)."""
-    M = np.nan_to_num(rates(inner_counts))
+    M = np.nan_to_num(compute_rates(inner_counts))
     M = M + 1e-12 * np.eye(len(M))
     return np.asarray(np.argmax(M, axis=0), dtype=np.int64)
 
 
-def guessing_power(inner_counts: FloatArray) -> float:
+def compute_guessing_power(inner_counts: FloatArray) -> float:
     """sum_j max_k M_kj: K times the balanced accuracy of the best relabelling. The headline has the largest."""
-    return float(np.nan_to_num(rates(inner_counts)).max(0).sum())
+    return float(np.nan_to_num(compute_rates(inner_counts)).max(0).sum())
 
 
-def advantage(balanced: Numbers, n_classes: int) -> Numbers:
+def compute_advantage(balanced: Numbers, n_classes: int) -> Numbers:
     """Scale balanced accuracies BAcc* to (K BAcc* - 1) / (K - 1): 0 at chance, 1 at certainty.
 
     Not floored at 0, so that folds can be averaged.

@@ -8,13 +8,13 @@ import numpy as np
 
 from recveil.core.types import IntArray
 
-__all__ = ["REFERENCE", "find_knee", "hypervolume", "undominated"]
+__all__ = ["REFERENCE_POINT", "find_knee", "hypervolume", "find_pareto_front"]
 
-REFERENCE = (1.0, 100.0)
+REFERENCE_POINT = (1.0, 100.0)
 """The worst that counts: an attacker who is certain, and a ranking of which nothing is left (cost in per cent)."""
 
 
-def undominated(points: Sequence[tuple[float, float]]) -> IntArray:
+def find_pareto_front(points: Sequence[tuple[float, float]]) -> IntArray:
     """Numbers of the points that no other beats, by rising advantage; of equal points the first."""
     values = np.asarray(points, dtype=np.float64).reshape(-1, 2)
     kept, cheapest = [], np.inf
@@ -34,7 +34,7 @@ def find_knee(points: Sequence[tuple[float, float]]) -> int:
     values = np.array(points, dtype=np.float64)
     low, span = values.min(0), np.ptp(values, axis=0)
     scaled = (values - low) / np.where(span > 0, span, 1.0)
-    front = np.sort(undominated(points))
+    front = np.sort(find_pareto_front(points))
     cheapest, safest = (scaled[front[np.argmin(scaled[front, axis])]] for axis in (1, 0))
     along = safest - cheapest
     # The cross product with `along` is the signed distance from the line times a constant: negative below the line.
@@ -42,14 +42,14 @@ def find_knee(points: Sequence[tuple[float, float]]) -> int:
     return int(front[np.argmin(above)])
 
 
-def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float] = REFERENCE) -> float:
+def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float] = REFERENCE_POINT) -> float:
     """The share of the rectangle from (0, 0) to the reference in which some point is at least as good: 0 to 1.
 
     A cost below zero counts as none.
     """
     values = np.maximum(np.asarray(points, dtype=np.float64).reshape(-1, 2), 0.0)
     values = values[(values < reference).all(1)]
-    front = values[undominated([(float(a), float(c)) for a, c in values])]
+    front = values[find_pareto_front([(float(a), float(c)) for a, c in values])]
     if not len(front):
         return 0.0
     # By rising advantage and so by falling cost: each step reaches to the advantage of the next.

@@ -7,26 +7,26 @@ from collections.abc import Sequence
 
 from scipy import optimize, stats
 
-from recveil.metrics.intervals import LEVEL
+from recveil.metrics.intervals import CONFIDENCE_LEVEL
 
-__all__ = ["POWER", "advantage_error", "allow_for_learning", "seen_surely"]
+__all__ = ["TARGET_POWER", "compute_advantage_error", "allow_for_learning", "compute_detection_threshold"]
 
-POWER = 0.95
+TARGET_POWER = 0.95
 """How surely the smallest detectable leak would be seen."""
 
 
-def seen_surely(folds: int, seeds: int, test_share: float) -> float:
+def compute_detection_threshold(folds: int, seeds: int, test_share: float) -> float:
     """How many standard errors a mean must lie above the null for its interval to exclude the null 95 % of the time.
 
     The standard error is that of one deal. More deals of the same users do not make the mean better known, they only
     steady the variance between folds, from which the corrected resampled t takes its own, wider, error.
     """
     J = folds * seeds
-    bar = float(stats.t.ppf((1 + LEVEL) / 2, J - 1)) * math.sqrt((1 / J + test_share) * folds)
-    return float(optimize.brentq(lambda shift: stats.nct.sf(bar, J - 1, shift) - POWER, bar, 10 * bar + 10))
+    bar = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, J - 1)) * math.sqrt((1 / J + test_share) * folds)
+    return float(optimize.brentq(lambda shift: stats.nct.sf(bar, J - 1, shift) - TARGET_POWER, bar, 10 * bar + 10))
 
 
-def advantage_error(advantage: float, counts: Sequence[int]) -> float:
+def compute_advantage_error(advantage: float, counts: Sequence[int]) -> float:
     """The standard error of an advantage, from the spread of guesses that good."""
     K = len(counts)
     recall = min(0.5, 1 / K + advantage * (1 - 1 / K))

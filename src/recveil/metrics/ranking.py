@@ -23,19 +23,19 @@ from recveil.core.types import Attribute, Dataset, Estimate, FloatArray, IntArra
 
 __all__ = [
     "Ranks",
-    "by_class",
-    "difference",
-    "dot",
+    "estimate_by_class",
+    "estimate_difference",
+    "make_dot_scorer",
     "evaluate",
     "hit_rate",
-    "known_as_misses",
-    "measured",
-    "mean",
+    "count_known_as_misses",
+    "compute_measures",
+    "estimate_mean",
     "ndcg",
     "precision",
     "rank",
     "recall",
-    "seen_items",
+    "collect_seen_items",
 ]
 
 ScoreFunction = Callable[[Any], Any]
@@ -56,7 +56,7 @@ class Ranks:
     ties: IntArray
 
 
-def seen_items(*parts: Dataset) -> sparse.csr_array:
+def collect_seen_items(*parts: Dataset) -> sparse.csr_array:
     """What each user touched in any of these parts, as a sparse user-by-item matrix."""
     user = np.concatenate([p.user for p in parts])
     item = np.concatenate([p.item for p in parts])
@@ -66,7 +66,9 @@ def seen_items(*parts: Dataset) -> sparse.csr_array:
     return matrix
 
 
-def dot(user_vectors: FloatArray, item_vectors: FloatArray, *, device: str | torch.device = "cpu") -> ScoreFunction:
+def make_dot_scorer(
+    user_vectors: FloatArray, item_vectors: FloatArray, *, device: str | torch.device = "cpu"
+) -> ScoreFunction:
     """The dot-product scoring function of two tables, kept on the device: the fast path of `rank`."""
     left = torch.as_tensor(np.asarray(user_vectors, dtype=np.float32), device=device)
     right = torch.as_tensor(np.asarray(item_vectors, dtype=np.float32), device=device).T
@@ -89,7 +91,7 @@ def rank(score: ScoreFunction, held: Dataset, seen: sparse.csr_array, *, block: 
     better, ties = np.zeros(len(user), np.int64), np.zeros(len(user), np.int64)
     start = torch.as_tensor(seen.indptr.astype(np.int64))
     column = torch.as_tensor(seen.indices.astype(np.int64))
-    for rows in _blocks(len(user), held.n_items, block):
+    for rows in _cut_blocks(len(user), held.n_items, block):
         who, row = np.unique(user[rows], return_inverse=True)
         scores = torch.as_tensor(score(who))
         if tuple(scores.shape) != (len(who), held.n_items):
@@ -100,18 +102,20 @@ def rank(score: ScoreFunction, held: Dataset, seen: sparse.csr_array, *, block: 
         if len(who) < len(row):  # several held-out items of one user
             scores = scores[torch.as_tensor(row, device=scores.device)]
         ids, target = torch.as_tensor(user[rows]), torch.as_tensor(item[rows])
-        above, beside = _count(scores, target.to(scores.device), *_history(ids, start, column, scores.device))
+        above, beside = _count_better_and_tied(
+            scores, target.to(scores.device), *_collect_history(ids, start, column, scores.device)
+        )
         better[rows], ties[rows] = above.cpu().numpy(), beside.cpu().numpy()
     return Ranks(users, owner.astype(np.int64), better, ties)
 
 
-def _blocks(n: int, n_items: int, block: int | None) -> Iterator[slice]:
+def _cut_blocks(n: int, n_items: int, block: int | None) -> Iterator[slice]:
     # Blocks that stay in the processor's cache are several times faster than large ones, down to some 64 rows.
     rows = max(1, block // n_items) if block else max(64, 2**18 // max(n_items, 1))
     return (slice(at, min(at + rows, n)) for at in range(0, n, rows))
 
 
-def _history(
+def _collect_history(
     users: torch.Tensor, start: torch.Tensor, column: torch.Tensor, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Row number within the block and item of everything these users have seen."""
@@ -121,7 +125,7 @@ def _history(
     return row.to(device), column[first[row] + within].to(device)
 
 
-def _count(
+def _count_better_and_tied(
     scores: torch.Tensor, target: torch.Tensor, row: torch.Tensor, column: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """How many unseen items stand before and beside the target of each row."""
@@ -143,22 +147,22 @@ def _count(
     return better, (equal - 1 - past_equal).clamp(min=0)
 
 
-def _hits(ranks: Ranks, k: int) -> FloatArray:
+def _compute_hits(ranks: Ranks, k: int) -> FloatArray:
     if k < 1:
         raise UsageError(f"k is {k}. It must be at least 1.")
     chance = (k - ranks.better) / (ranks.ties + 1.0)
     return np.asarray(np.clip(chance, 0.0, 1.0))
 
 
-def _sum(ranks: Ranks, values: FloatArray) -> FloatArray:
+def _sum_by_user(ranks: Ranks, values: FloatArray) -> FloatArray:
     return np.asarray(np.bincount(ranks.owner, weights=values, minlength=len(ranks.users)), dtype=np.float64)
 
 
-def _held(ranks: Ranks) -> IntArray:
+def _count_held_out(ranks: Ranks) -> IntArray:
     return np.bincount(ranks.owner, minlength=len(ranks.users))
 
 
-def known_as_misses(ranks: Ranks, held: Dataset, seen: sparse.csr_array) -> Ranks:
+def count_known_as_misses(ranks: Ranks, held: Dataset, seen: sparse.csr_array) -> Ranks:
     """The same ranks where a held-out item that the platform takes for seen counts as never recommended."""
     order = np.argsort(held.user, kind="stable")  # of the pairs in `ranks`
     told = np.asarray(seen[held.user[order], held.item[order]]).ravel() > 0
@@ -168,18 +172,18 @@ def known_as_misses(ranks: Ranks, held: Dataset, seen: sparse.csr_array) -> Rank
 def hit_rate(ranks: Ranks, k: int) -> FloatArray:
     """Per user: whether any held-out item is among the first k. Never falls as k grows."""
     with np.errstate(divide="ignore"):
-        none = _sum(ranks, np.log1p(-_hits(ranks, k)))
+        none = _sum_by_user(ranks, np.log1p(-_compute_hits(ranks, k)))
     return np.asarray(-np.expm1(none))
 
 
 def recall(ranks: Ranks, k: int) -> FloatArray:
     """Per user: the share of the held-out items that are among the first k."""
-    return _sum(ranks, _hits(ranks, k)) / _held(ranks)
+    return _sum_by_user(ranks, _compute_hits(ranks, k)) / _count_held_out(ranks)
 
 
 def precision(ranks: Ranks, k: int) -> FloatArray:
     """Per user: the share of the first k that are held-out items."""
-    return _sum(ranks, _hits(ranks, k)) / k
+    return _sum_by_user(ranks, _compute_hits(ranks, k)) / k
 
 
 def ndcg(ranks: Ranks, k: int) -> FloatArray:
@@ -189,10 +193,10 @@ def ndcg(ranks: Ranks, k: int) -> FloatArray:
     total = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(k) + 2.0))])  # total[m]: gain of positions 1..m
     last = np.minimum(ranks.better + ranks.ties + 1, k)
     gain = (total[last] - total[np.minimum(ranks.better, k)]) / (ranks.ties + 1.0)
-    return np.asarray(_sum(ranks, gain) / total[np.minimum(_held(ranks), k)])
+    return np.asarray(_sum_by_user(ranks, gain) / total[np.minimum(_count_held_out(ranks), k)])
 
 
-def mean(values: FloatArray, *, bounded: bool = True) -> Estimate:
+def estimate_mean(values: FloatArray, *, bounded: bool = True) -> Estimate:
     """The mean over users with its 95 % t interval; `bounded` says that each value lies between 0 and 1.
 
     Where all users have the same bounded value (nobody was hit) the t interval would be a point; Wilson's is used.
@@ -204,48 +208,50 @@ def mean(values: FloatArray, *, bounded: bool = True) -> Estimate:
         return Estimate(value, low, high, n)
     spread = float(np.std(values, ddof=1))
     if bounded and spread == 0.0:
-        return Estimate(value, *_wilson(value, n), n)
+        return Estimate(value, *_compute_wilson_interval(value, n), n)
     half = float(stats.t.ppf(0.975, n - 1)) * spread / n**0.5
     low, high = value - half, value + half
     return Estimate(value, max(0.0, low), min(1.0, high), n) if bounded else Estimate(value, low, high, n)
 
 
-def _wilson(p: float, n: int) -> tuple[float, float]:
+def _compute_wilson_interval(p: float, n: int) -> tuple[float, float]:
     z2 = float(stats.norm.ppf(0.975)) ** 2
     middle = (p + z2 / (2 * n)) / (1 + z2 / n)
     half = (z2 * (p * (1 - p) / n + z2 / (4 * n * n))) ** 0.5 / (1 + z2 / n)
     return min(p, max(0.0, middle - half)), max(p, min(1.0, middle + half))
 
 
-def difference(after: FloatArray, before: FloatArray) -> Estimate:
+def estimate_difference(after: FloatArray, before: FloatArray) -> Estimate:
     """The mean change of the same users from `before` to `after`, paired."""
     if after.shape != before.shape:
         raise UsageError(
             f"A paired difference needs the same users on both sides; got {len(after)} and {len(before)} values."
         )
-    return mean(after - before, bounded=False)
+    return estimate_mean(after - before, bounded=False)
 
 
-def by_class(values: FloatArray, users: IntArray, attribute: Attribute) -> dict[str, Estimate]:
+def estimate_by_class(values: FloatArray, users: IntArray, attribute: Attribute) -> dict[str, Estimate]:
     """The mean of each class of an attribute; `values[n]` belongs to `users[n]`, the undisclosed are left out."""
     codes = attribute.codes[users]
-    return {label: mean(values[codes == code]) for code, label in enumerate(attribute.labels)}
+    return {label: estimate_mean(values[codes == code]) for code, label in enumerate(attribute.labels)}
 
 
 def evaluate(
     score: ScoreFunction, split: Split, *, part: str = "test", ks: Sequence[int] = (5, 10, 15, 20)
 ) -> dict[str, Estimate]:
-    """HR, NDCG, recall and precision at each k on the test (or validation) items, as `hr@10`, `ndcg@10`, ...
+    """HR, NDCG, recall and precision at each k on the test (or validation) items, as `hit_rate@10`, `ndcg@10`, ...
 
     Out of the ranking: the training items, and for the test part the validation items too.
     """
     if part not in ("test", "valid"):
         raise UsageError(f"There is no part '{part}' to evaluate on. Use 'test' or 'valid'.")
     history = [split.train, split.valid] if part == "test" else [split.train]
-    return measured(rank(score, split.test if part == "test" else split.valid, seen_items(*history)), ks=ks)
+    return compute_measures(
+        rank(score, split.test if part == "test" else split.valid, collect_seen_items(*history)), ks=ks
+    )
 
 
-def measured(ranks: Ranks, *, ks: Sequence[int] = (5, 10, 15, 20)) -> dict[str, Estimate]:
+def compute_measures(ranks: Ranks, *, ks: Sequence[int] = (5, 10, 15, 20)) -> dict[str, Estimate]:
     """HR, NDCG, recall and precision at each k of items that were ranked already."""
-    measures = {"hr": hit_rate, "ndcg": ndcg, "recall": recall, "precision": precision}
-    return {f"{name}@{k}": mean(measure(ranks, k)) for name, measure in measures.items() for k in ks}
+    measures = {"hit_rate": hit_rate, "ndcg": ndcg, "recall": recall, "precision": precision}
+    return {f"{name}@{k}": estimate_mean(measure(ranks, k)) for name, measure in measures.items() for k in ks}

@@ -20,44 +20,44 @@ import torch
 
 from recveil.core.progress import RowCount, track_progress
 
-__all__ = ["Engine", "Threads", "ahead", "merged", "one_thread_each"]
+__all__ = ["TaskEngine", "ThreadEngine", "read_ahead", "merge_in_tree", "limit_torch_threads"]
 
 S = TypeVar("S")
 Task = TypeVar("Task", bound=Any)
 
 
-class Engine(Protocol):
+class TaskEngine(Protocol):
     """Does tasks; a task knows how many `rows` it is about."""
 
     @property
     def workers(self) -> int:
-        """Threads of this process that do tasks at the same time."""
+        """ThreadEngine of this process that do tasks at the same time."""
 
     def reduce(self, work: Callable[[Task], S], tasks: Sequence[Task], merge: Callable[[S, S], S], label: str) -> S:
         """What the tasks bring, merged."""
 
-    def each(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
+    def run_all(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
         """Do all tasks; one that was done may be done again."""
 
 
 @dataclass(frozen=True)
-class Threads:
+class ThreadEngine:
     """The tasks in threads of this process, as many as there are processors."""
 
-    workers: int = field(default_factory=lambda: processors())
+    workers: int = field(default_factory=lambda: count_processors())
 
     def reduce(self, work: Callable[[Task], S], tasks: Sequence[Task], merge: Callable[[S, S], S], label: str) -> S:
         """What the tasks bring, merged; few of them are held at once."""
-        return merged(self._done(work, tasks, label), merge)
+        return merge_in_tree(self._run_in_order(work, tasks, label), merge)
 
-    def each(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
+    def run_all(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
         """Do all tasks."""
-        for _ in self._done(work, tasks, label):
+        for _ in self._run_in_order(work, tasks, label):
             pass
 
-    def _done(self, work: Callable[[Task], S], tasks: Sequence[Task], label: str) -> Iterator[S]:
+    def _run_in_order(self, work: Callable[[Task], S], tasks: Sequence[Task], label: str) -> Iterator[S]:
         """What each task brings, in the order of the tasks."""
-        with one_thread_each(), ThreadPoolExecutor(self.workers) as pool:
+        with limit_torch_threads(), ThreadPoolExecutor(self.workers) as pool:
             waiting: deque[tuple[Task, Future[S]]] = deque()
             left = iter(tasks)
             done: list[S] = []
@@ -83,12 +83,12 @@ class Threads:
                     future.cancel()
 
 
-def processors() -> int:
+def count_processors() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def merged(states: Iterable[S], merge: Callable[[S, S], S]) -> S:
+def merge_in_tree(states: Iterable[S], merge: Callable[[S, S], S]) -> S:
     """Neighbors merged two by two, then these, and so on: the tree hangs on their number alone."""
     stack: list[tuple[int, S]] = []
     for state in states:
@@ -103,7 +103,7 @@ def merged(states: Iterable[S], merge: Callable[[S, S], S]) -> S:
 
 
 @contextmanager
-def one_thread_each() -> Iterator[None]:
+def limit_torch_threads() -> Iterator[None]:
     """Within this block products are not spread over threads of their own: the tasks already are."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -113,7 +113,7 @@ def one_thread_each() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def ahead(items: Iterable[S], depth: int = 2) -> Iterator[S]:
+def read_ahead(items: Iterable[S], depth: int = 2) -> Iterator[S]:
     """The same items, made in a thread of their own, at most so many before they are asked for."""
     queue: Queue[tuple[bool, Any]] = Queue(depth)
     stopped = Event()

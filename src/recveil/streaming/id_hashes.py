@@ -13,17 +13,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recveil.data.io.ids import Ids, comparable
+from recveil.data.io.ids import Ids, normalize_ids
 
-__all__ = ["Hashes", "alike_in", "hashed", "mixed", "write_run"]
+__all__ = ["Hashes", "find_repeated_hashes", "hash_ids", "mix_bits", "write_sorted_run"]
 
 Hashes = NDArray[np.uint64]
 
-SLICE = 1 << 22
+SLICE_HASHES = 1 << 22
 """Hashes that are compared at once."""
 
 
-def mixed(numbers: NDArray[np.uint64] | NDArray[np.int64], seed: int = 0) -> Hashes:
+def mix_bits(numbers: NDArray[np.uint64] | NDArray[np.int64], seed: int = 0) -> Hashes:
     """The numbers stirred: one to one, and as good as drawn at random (the finalizer of splitmix64)."""
     x = numbers.astype(np.uint64)
     x += np.uint64((0x9E3779B97F4A7C15 * (seed + 1)) % 2**64)
@@ -34,37 +34,37 @@ def mixed(numbers: NDArray[np.uint64] | NDArray[np.int64], seed: int = 0) -> Has
     return x
 
 
-def hashed(ids: Ids, where: str | Path, *, text: bool = False) -> Hashes:
+def hash_ids(ids: Ids, where: str | Path, *, text: bool = False) -> Hashes:
     """A hash for each id; with `text`, numbers are taken as they would be written."""
-    array = comparable(ids, where)
+    array = normalize_ids(ids, where)
     if pa.types.is_integer(array.type) and not text:
-        return mixed(np.asarray(array.to_numpy()))
-    return _of_text(array.cast(pa.large_string()))
+        return mix_bits(np.asarray(array.to_numpy()))
+    return _hash_texts(array.cast(pa.large_string()))
 
 
-def _of_text(array: pa.Array) -> Hashes:
+def _hash_texts(array: pa.Array) -> Hashes:
     """Eight letters at a time, all texts at once; shorter ones are followed by zeros, and their length counts too."""
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
     lengths = np.diff(ends)
     letters = np.frombuffer(data or b"\0", np.uint8)
-    total = mixed(lengths)
+    total = mix_bits(lengths)
     for start in range(0, int(lengths.max(initial=0)), 8):
         place = start + np.arange(8)
         at = np.minimum(ends[:-1, None] + place, len(letters) - 1)
         word = np.where(place < lengths[:, None], letters[at], np.uint8(0)).view(np.uint64)[:, 0]
-        total = np.where(start < lengths, mixed(total ^ mixed(word, 1), 2), total)
+        total = np.where(start < lengths, mix_bits(total ^ mix_bits(word, 1), 2), total)
     return total
 
 
-def write_run(path: Path, hashes: Sequence[Hashes]) -> None:
+def write_sorted_run(path: Path, hashes: Sequence[Hashes]) -> None:
     """Keep the hashes of some rows on disk, in order: eight bytes for each."""
     np.sort(np.concatenate([*hashes, np.empty(0, np.uint64)])).tofile(path)
 
 
-def alike_in(runs: Sequence[Path], rows: int) -> Hashes:
+def find_repeated_hashes(runs: Sequence[Path], rows: int) -> Hashes:
     """The hashes that occur more than once among all runs; a slice of their range is in memory at a time."""
-    slices = max(1, -(-rows // SLICE))
+    slices = max(1, -(-rows // SLICE_HASHES))
     bounds = [np.uint64(i * (2**64 - 1) // slices) for i in range(1, slices)]
     mapped = [np.memmap(run, np.uint64, "r") for run in runs if run.stat().st_size]
     cuts = [[0, *np.searchsorted(run, bounds), len(run)] for run in mapped]

@@ -12,17 +12,17 @@ from typing import Any
 
 from recveil.core.errors import UsageError
 from recveil.core.files import check_output_file, check_output_folder, make_folder, write_atomically
-from recveil.data.io.vectors import PARQUET
+from recveil.data.io.vectors import PARQUET_SUFFIXES
 from recveil.defenses.embeddings.cell_maps import CellMap, StreamingDefense
 from recveil.streaming.block_table import Table
-from recveil.streaming.labels import Facts
-from recveil.streaming.parquet_parts import finished
-from recveil.streaming.passes import Output
+from recveil.streaming.labels import AttributeSource
+from recveil.streaming.parquet_parts import is_finished
+from recveil.streaming.passes import PartOutput
 
-__all__ = ["clean_up", "job_of", "load_map", "outputs_of", "save_map", "work_folder"]
+__all__ = ["remove_leftovers", "compute_job_id", "load_cell_map", "plan_outputs", "save_cell_map", "make_work_folder"]
 
 
-def job_of(table: Table, facts: Facts, method: StreamingDefense, seed: int) -> str:
+def compute_job_id(table: Table, facts: AttributeSource, method: StreamingDefense, seed: int) -> str:
     """The same for the same input files, targets, defense and seed; a file that was touched is another."""
     options = {name: value for name, value in vars(method).items() if not name.endswith("_") and name != "device"}
     sources = [part.path for part in table.parts]
@@ -40,19 +40,19 @@ def job_of(table: Table, facts: Facts, method: StreamingDefense, seed: int) -> s
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def outputs_of(table: Table, out: Path, job: str) -> tuple[list[Output], int]:
+def plan_outputs(table: Table, out: Path, job: str) -> tuple[list[PartOutput], int]:
     """The parts still to be written, and how many are there already; what is there must be of this job."""
     if out.resolve() == table.path.resolve():
         raise UsageError(f"{out} is the table itself. Name another place to write to.")
     if not table.path.is_dir():
-        if out.suffix.lower() not in ((".npy",) if table.schema is None else PARQUET):
+        if out.suffix.lower() not in ((".npy",) if table.schema is None else PARQUET_SUFFIXES):
             raise UsageError(f"{table.path.name} is written in the form it has; {out} has another ending.")
-        whole = finished(check_output_file(out), job)
-        return ([] if whole else [Output(table.parts[0], out)]), int(whole)
+        whole = is_finished(check_output_file(out), job)
+        return ([] if whole else [PartOutput(table.parts[0], out)]), int(whole)
     check_output_folder(out)
-    every = [Output(part, out / part.path.name) for part in table.parts]
+    every = [PartOutput(part, out / part.path.name) for part in table.parts]
     there = {path for path in out.iterdir() if path.name[0] != "."} if out.is_dir() else set()
-    done = {path for path in there if finished(path, job)}
+    done = {path for path in there if is_finished(path, job)}
     strange = sorted(there - done)
     if strange:
         raise UsageError(
@@ -62,14 +62,14 @@ def outputs_of(table: Table, out: Path, job: str) -> tuple[list[Output], int]:
     return [output for output in every if output.path not in done], len(done)
 
 
-def work_folder(table: Table, out: Path) -> Path:
+def make_work_folder(table: Table, out: Path) -> Path:
     """The hidden folder for what a job keeps while it runs; nobody else may read it."""
     folder = make_folder(out) / ".recveil" if table.path.is_dir() else out.with_name(f".{out.name}.recveil")
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
-def clean_up(folder: Path, table: Table, out: Path) -> None:
+def remove_leftovers(folder: Path, table: Table, out: Path) -> None:
     """Remove the map and whatever else was kept, and what a job that was killed left half-written beside the parts."""
     shutil.rmtree(folder, ignore_errors=True)
     names = [part.path.name for part in table.parts] if table.path.is_dir() else [out.name]
@@ -79,7 +79,7 @@ def clean_up(folder: Path, table: Table, out: Path) -> None:
             path.unlink()
 
 
-def save_map(folder: Path, job: str, fitted: CellMap, about: dict[str, Any]) -> None:
+def save_cell_map(folder: Path, job: str, fitted: CellMap, about: dict[str, Any]) -> None:
     """Keep the map, so that a job that is cut short need not learn it again."""
     from safetensors.numpy import save_file
 
@@ -87,7 +87,7 @@ def save_map(folder: Path, job: str, fitted: CellMap, about: dict[str, Any]) -> 
         save_file(fitted.to_arrays(), temporary, metadata={"job": job, "about": json.dumps(about)})
 
 
-def load_map(folder: Path, job: str) -> tuple[CellMap, dict[str, Any]] | None:
+def load_cell_map(folder: Path, job: str) -> tuple[CellMap, dict[str, Any]] | None:
     """The map that this job has kept, and what was said of it."""
     from safetensors import SafetensorError, safe_open
 

@@ -18,26 +18,26 @@ from numpy.typing import NDArray
 
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.types import UNDISCLOSED, Attribute, IntArray
-from recveil.data.io.attributes import attributes_of
-from recveil.data.io.tables import USER, column
-from recveil.data.io.vectors import PARQUET, rows_of
+from recveil.data.io.attributes import make_attributes
+from recveil.data.io.tables import USER_NAMES, require_column
+from recveil.data.io.vectors import PARQUET_SUFFIXES, read_rows
 from recveil.streaming.block_table import Table
-from recveil.streaming.id_hashes import Hashes, hashed
-from recveil.streaming.parquet_parts import opened, part_files, read_batches
+from recveil.streaming.id_hashes import Hashes, hash_ids
+from recveil.streaming.parquet_parts import list_part_files, open_parquet, read_batches
 
-__all__ = ["Facts", "Labels", "Target", "count_values", "labels_of", "merge_values"]
+__all__ = ["AttributeSource", "Labels", "Target", "count_values", "build_labels", "merge_values"]
 
-MOST_VALUES = 1_000_000
+MAX_DISTINCT_VALUES = 1_000_000
 """Distinct combinations of values that are looked at."""
 
-MOST_CELLS = 4_000
+MAX_CELLS = 4_000
 """Combinations of classes."""
 
-N = "rows of this kind"
+COUNT_COLUMN = "rows of this kind"
 
 
 @dataclass(frozen=True)
-class Facts:
+class AttributeSource:
     """Where the attributes stand (None: in the table itself), which are meant, and how numbers become classes."""
 
     path: Path | None
@@ -55,24 +55,24 @@ class Target:
     values: pa.Array
     codes: IntArray
 
-    def of(self, given: pa.Array | pa.ChunkedArray) -> IntArray:
+    def encode_values(self, given: pa.Array | pa.ChunkedArray) -> IntArray:
         """The class of each row."""
-        place = pc.fill_null(pc.index_in(_plain(given), value_set=self.values), -1)
+        place = pc.fill_null(pc.index_in(_decode_dictionary(given), value_set=self.values), -1)
         codes: IntArray = np.append(self.codes, UNDISCLOSED)[np.asarray(place)]
         return codes
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup:
+class CellLookup:
     """The cells of users by their ids: ten bytes for each user of the attributes are held in memory."""
 
     hashes: Hashes
     cells: NDArray[np.int16]
     text: bool
 
-    def of(self, ids: pa.Array, where: str | Path) -> NDArray[np.int16]:
+    def find_cells(self, ids: pa.Array, where: str | Path) -> NDArray[np.int16]:
         """The cell of each id; 0, nothing known, for one that is not there."""
-        wanted = hashed(ids, where, text=self.text)
+        wanted = hash_ids(ids, where, text=self.text)
         place = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
         return np.where(self.hashes[place] == wanted, self.cells[place], 0).astype(np.int16)
 
@@ -82,14 +82,14 @@ class Labels:
     """The targets, and how the rows of the table find their cells."""
 
     targets: tuple[Target, ...]
-    key: str
+    id_column: str
     notes: tuple[str, ...] = ()
-    lookup: Lookup | None = None
+    lookup: CellLookup | None = None
 
     @property
     def columns(self) -> list[str]:
         """What must be read of a row to know its cell."""
-        return [target.name for target in self.targets] if self.lookup is None else [self.key]
+        return [target.name for target in self.targets] if self.lookup is None else [self.id_column]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -106,17 +106,19 @@ class Labels:
         """(n_cells, targets): the class of each target in each cell, -1 = unknown."""
         return np.stack(np.unravel_index(np.arange(self.n_cells), self.shape), axis=1).astype(np.int64) - 1
 
-    def cells(self, rows: pa.RecordBatch | pa.Table, where: str | Path) -> NDArray[np.int16]:
+    def assign_cells(self, rows: pa.RecordBatch | pa.Table, where: str | Path) -> NDArray[np.int16]:
         """The cell of each row."""
         if self.lookup is not None:
-            return self.lookup.of(rows.column(self.key), where)
-        return _cells(self.targets, rows)
+            return self.lookup.find_cells(rows.column(self.id_column), where)
+        return _encode_cells(self.targets, rows)
 
-    def count(self, values: pa.Table) -> IntArray:
+    def count_cells(self, values: pa.Table) -> IntArray:
         """How many rows each cell has, from the counted values."""
-        return np.bincount(_cells(self.targets, values), np.asarray(values.column(N)), self.n_cells).astype(np.int64)
+        return np.bincount(
+            _encode_cells(self.targets, values), np.asarray(values.column(COUNT_COLUMN)), self.n_cells
+        ).astype(np.int64)
 
-    def class_counts(self, counts: IntArray) -> dict[str, dict[str, int]]:
+    def count_classes(self, counts: IntArray) -> dict[str, dict[str, int]]:
         """For each target how many users each class has, from those of the cells."""
         grid, axes = counts.reshape(self.shape), range(len(self.shape))
         per_target = [grid.sum(axis=tuple(a for a in axes if a != j))[1:] for j in axes]
@@ -125,85 +127,89 @@ class Labels:
             for target, found in zip(self.targets, per_target, strict=True)
         }
 
-    def refuse_strangers(self, counts: IntArray, facts: Facts) -> None:
+    def check_overlap(self, counts: IntArray, facts: AttributeSource) -> None:
         """An error where no row of the table has a known class: then the ids do not match."""
         if not counts[1:].sum():
             raise DataError(f"No user of the table has a known class in {facts.path}. Write the ids alike in both.")
 
 
-def labels_of(table: Table, facts: Facts, values: pa.Table | None) -> Labels:
+def build_labels(table: Table, facts: AttributeSource, values: pa.Table | None) -> Labels:
     """The classes of the targets; `values` are those counted in the table itself, where the facts stand in it."""
     if values is not None:
-        targets, notes = _targets(values, facts, table.path)
-        return Labels(targets, table.key, notes)
+        targets, notes = _build_targets(values, facts, table.path)
+        return Labels(targets, table.id_column, notes)
     assert facts.path is not None
-    key, kinds = _columns(facts.path, facts.names)
+    key, kinds = _read_id_column(facts.path, facts.names)
     counted = None
-    for rows in _rows(facts.path, list(facts.names)):
+    for rows in _read_columns(facts.path, list(facts.names)):
         found = count_values(rows, facts.names)
         counted = found if counted is None else merge_values(counted, found)
     assert counted is not None
-    targets, notes = _targets(counted, facts, facts.path)
-    ids = table.schema.field(table.key).type if table.schema is not None else pa.int64()
+    targets, notes = _build_targets(counted, facts, facts.path)
+    ids = table.schema.field(table.id_column).type if table.schema is not None else pa.int64()
     ids = ids if table.ids is None else table.ids.type
-    text = not (_whole(ids) and _whole(kinds))
+    text = not (_is_number(ids) and _is_number(kinds))
     found_ids, found_cells = [], []
-    for rows in _rows(facts.path, [key, *facts.names]):
-        found_ids.append(hashed(rows.column(key), facts.path, text=text))
-        found_cells.append(_cells(targets, rows))
+    for rows in _read_columns(facts.path, [key, *facts.names]):
+        found_ids.append(hash_ids(rows.column(key), facts.path, text=text))
+        found_cells.append(_encode_cells(targets, rows))
     hashes, cells = np.concatenate(found_ids), np.concatenate(found_cells)
     order = np.argsort(hashes)
     hashes, cells = hashes[order], cells[order]
     twice = int((hashes[1:] == hashes[:-1]).sum())
     if twice:
         raise DataError(f"{facts.path} has {twice} users more than once. Keep one row for each.")
-    return Labels(targets, table.key, notes, Lookup(hashes, cells, text))
+    return Labels(targets, table.id_column, notes, CellLookup(hashes, cells, text))
 
 
 def count_values(rows: pa.RecordBatch | pa.Table, names: Sequence[str]) -> pa.Table:
     """How many rows have each combination of values in these columns."""
-    plain = pa.table({name: _plain(rows.column(name)) for name in names})
+    plain = pa.table({name: _decode_dictionary(rows.column(name)) for name in names})
     counted = plain.group_by(list(names)).aggregate([([], "count_all")])
-    return counted.rename_columns([N if name == "count_all" else name for name in counted.column_names])
+    return counted.rename_columns([COUNT_COLUMN if name == "count_all" else name for name in counted.column_names])
 
 
 def merge_values(first: pa.Table, second: pa.Table) -> pa.Table:
     """The counts of both."""
     both = pa.concat_tables([first, second])
-    names = [name for name in both.column_names if name != N]
-    total = both.group_by(names).aggregate([(N, "sum")])
-    if total.num_rows > MOST_VALUES:
+    names = [name for name in both.column_names if name != COUNT_COLUMN]
+    total = both.group_by(names).aggregate([(COUNT_COLUMN, "sum")])
+    if total.num_rows > MAX_DISTINCT_VALUES:
         raise DataError(
-            f"{' and '.join(names)} have more than {MOST_VALUES:,} different values. Name columns that hold classes, "
+            f"{' and '.join(names)} have more than {MAX_DISTINCT_VALUES:,} different values. Name columns that hold classes, "
             "or round the numbers before they are cut."
         )
-    return total.rename_columns([N if name == f"{N}_sum" else name for name in total.column_names])
+    return total.rename_columns(
+        [COUNT_COLUMN if name == f"{COUNT_COLUMN}_sum" else name for name in total.column_names]
+    )
 
 
-def _targets(counted: pa.Table, facts: Facts, where: Path) -> tuple[tuple[Target, ...], tuple[str, ...]]:
-    counts = np.asarray(counted.column(N))
+def _build_targets(
+    counted: pa.Table, facts: AttributeSource, where: Path
+) -> tuple[tuple[Target, ...], tuple[str, ...]]:
+    counts = np.asarray(counted.column(COUNT_COLUMN))
     values = counted.select(list(facts.names))
     numeric = [name for name in facts.numeric if name in facts.names]
     bins = {name: edges for name, edges in facts.bins.items() if name in facts.names}
-    attributes = attributes_of(values, numeric=numeric, bins=bins, keep=list(facts.names))
+    attributes = make_attributes(values, numeric=numeric, bins=bins, keep=list(facts.names))
     targets, notes = [], []
     for name in facts.names:
         if attributes[name].is_numeric:
             raise DataError(
                 f"Attribute '{name}' is a number, not a class. Cut it into classes, as in --bins {name}=35,45."
             )
-        attribute, note = _with_rest(attributes[name], counts)
+        attribute, note = _merge_single_users(attributes[name], counts)
         notes += note
         distinct = values.column(name).combine_chunks().unique()
         first = np.asarray(pc.index_in(distinct, value_set=values.column(name).combine_chunks()))
         targets.append(Target(name, attribute.labels, distinct, attribute.codes[first]))
     cells = int(np.prod([len(target.labels) + 1 for target in targets]))
-    if cells > MOST_CELLS:
-        raise UsageError(f"The targets have {cells:,} combinations of classes; {MOST_CELLS:,} is the most. Name fewer.")
+    if cells > MAX_CELLS:
+        raise UsageError(f"The targets have {cells:,} combinations of classes; {MAX_CELLS:,} is the most. Name fewer.")
     return tuple(targets), tuple(notes)
 
 
-def _with_rest(attribute: Attribute, counts: IntArray) -> tuple[Attribute, list[str]]:
+def _merge_single_users(attribute: Attribute, counts: IntArray) -> tuple[Attribute, list[str]]:
     """Classes of one user made one class, as in memory: nobody can be hidden among the likes of oneself."""
     known = attribute.codes != UNDISCLOSED
     n = np.bincount(attribute.codes[known], counts[known], minlength=len(attribute.labels)).astype(np.int64)
@@ -228,30 +234,30 @@ def _with_rest(attribute: Attribute, counts: IntArray) -> tuple[Attribute, list[
     return replace(attribute, codes=codes, labels=labels), [note]
 
 
-def _cells(targets: Sequence[Target], rows: pa.RecordBatch | pa.Table) -> NDArray[np.int16]:
+def _encode_cells(targets: Sequence[Target], rows: pa.RecordBatch | pa.Table) -> NDArray[np.int16]:
     cell = np.zeros(len(rows), dtype=np.int16)
     for target in targets:
-        cell = (cell * (len(target.labels) + 1) + target.of(rows.column(target.name)) + 1).astype(np.int16)
+        cell = (cell * (len(target.labels) + 1) + target.encode_values(rows.column(target.name)) + 1).astype(np.int16)
     return cell
 
 
-def _plain(given: pa.Array | pa.ChunkedArray) -> Any:
+def _decode_dictionary(given: pa.Array | pa.ChunkedArray) -> Any:
     kind = given.type
     return given.cast(kind.value_type) if pa.types.is_dictionary(kind) else given
 
 
-def _whole(kind: pa.DataType) -> bool:
+def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _columns(path: Path, names: Sequence[str]) -> tuple[str, pa.DataType]:
+def _read_id_column(path: Path, names: Sequence[str]) -> tuple[str, pa.DataType]:
     """The id column of the attributes and its kind; the named columns must be there."""
-    if path.is_dir() or path.suffix.lower() in PARQUET:
-        with opened(part_files(path)[0]) as file:
+    if path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES:
+        with open_parquet(list_part_files(path)[0]) as file:
             schema = file.schema_arrow
     else:
-        schema = rows_of(path).schema
-    key = column(schema.empty_table(), USER, path)
+        schema = read_rows(path).schema
+    key = require_column(schema.empty_table(), USER_NAMES, path)
     for name in names:
         if name not in schema.names:
             raise unknown_name(f"attribute in {path}", name, [other for other in schema.names if other != key])
@@ -259,12 +265,12 @@ def _columns(path: Path, names: Sequence[str]) -> tuple[str, pa.DataType]:
     return key, kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _rows(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch | pa.Table]:
+def _read_columns(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch | pa.Table]:
     """These columns of a file or folder of attributes, piece by piece."""
-    if not path.is_dir() and path.suffix.lower() not in PARQUET:
-        yield rows_of(path).select(columns)
+    if not path.is_dir() and path.suffix.lower() not in PARQUET_SUFFIXES:
+        yield read_rows(path).select(columns)
         return
-    for file in part_files(path):
-        with opened(file) as given:
+    for file in list_part_files(path):
+        with open_parquet(file) as given:
             groups = range(given.num_row_groups)
         yield from read_batches(file, groups, columns, 1 << 20)

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics
-from recveil.streaming.block_table import as_tensor
+from recveil.streaming.block_table import view_as_tensor
 
 __all__ = ["apply_cell_map", "measure_displacement"]
 
@@ -21,7 +21,7 @@ def apply_cell_map(cell_map: CellMap, x: NDArray[np.float32], cells: NDArray[np.
 
     Rows are grouped by cell a few thousand at a time, so that each cell is one matrix product.
     """
-    rows_in = as_tensor(x)
+    rows_in = view_as_tensor(x)
     # From Arrow's pool, which hands the same memory out again: fresh pages cost as much as the products.
     out = torch.frombuffer(pa.allocate_buffer(max(x.nbytes, 4)), dtype=torch.float32)[: x.size].view(x.shape)
     for start in range(0, len(x), BLOCK_ROWS):
@@ -42,7 +42,7 @@ def measure_displacement(cell_map: CellMap, statistics: CellStatistics) -> float
     """
     moments, first = statistics.moments, cell_map.first
     step = first.A - torch.eye(moments.mean.shape[1], dtype=torch.float64)
-    shift = moments.carried(first.center, first.A, first.m).mean - moments.mean
+    shift = moments.apply_affine(first.center, first.A, first.m).mean - moments.mean
     squares = torch.einsum("cij,cjk,cki->c", step.mT, moments.scatter, step) + moments.n * (shift**2).sum(1)
     if cell_map.rounds is not None:
         sample, cells = statistics.sample, statistics.sample_cells
@@ -51,5 +51,5 @@ def measure_displacement(cell_map: CellMap, statistics: CellStatistics) -> float
         n = np.bincount(cells, minlength=len(squares))
         mean = np.bincount(cells, squared, len(squares)) / np.maximum(n, 1)
         squares = torch.where(torch.from_numpy(n > 0), torch.from_numpy(mean) * moments.n, squares)
-    spread = float(moments.pooled().scatter[0].diagonal().sum())
+    spread = float(moments.pool_classes().scatter[0].diagonal().sum())
     return (float(squares.sum()) / spread) ** 0.5 if spread > 0 else 0.0

@@ -13,48 +13,48 @@ from typing import Any, TypeVar
 
 from recveil.core.errors import MissingExtra, RecveilError, UsageError
 from recveil.core.progress import RowCount, track_progress
-from recveil.streaming.engines import one_thread_each
+from recveil.streaming.engines import limit_torch_threads
 
-__all__ = ["RayEngine"]
+__all__ = ["RayTaskEngine"]
 
 S = TypeVar("S")
 Task = TypeVar("Task", bound=Any)
 
-RETRIES = 5
+MAX_RETRIES = 5
 """How often a task is done again that was lost with its node."""
 
 
 @dataclass(frozen=True)
-class RayEngine:
+class RayTaskEngine:
     """The tasks on the cluster at `address`; without one, on a Ray of this machine that is started for it."""
 
     address: str | None = None
 
     @property
     def workers(self) -> int:
-        """Threads of one process that do tasks: on a cluster each task has a process of its own."""
+        """ThreadEngine of one process that do tasks: on a cluster each task has a process of its own."""
         return 1
 
     def reduce(self, work: Callable[[Task], S], tasks: Sequence[Task], merge: Callable[[S, S], S], label: str) -> S:
         """What the tasks bring, merged two by two on the cluster; only the last state comes here."""
-        ray = self._ray()
-        do, join = _remote(ray, _do), _remote(ray, _join)
+        ray = self._connect()
+        do, join = _make_remote(ray, _run_task), _make_remote(ray, _merge_states)
         held = ray.put(work)
         states = [do.remote(held, task) for task in tasks]
-        _wait(ray, states, tasks, label)
+        _wait_for_all(ray, states, tasks, label)
         while len(states) > 1:
             pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
             states = [join.remote(merge, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
-        state: S = _get(ray, states[0])
+        state: S = _get_result(ray, states[0])
         return state
 
-    def each(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
+    def run_all(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
         """Do all tasks."""
-        ray = self._ray()
-        held, do = ray.put(work), _remote(ray, _do)
-        _wait(ray, [do.remote(held, task) for task in tasks], tasks, label)
+        ray = self._connect()
+        held, do = ray.put(work), _make_remote(ray, _run_task)
+        _wait_for_all(ray, [do.remote(held, task) for task in tasks], tasks, label)
 
-    def _ray(self) -> Any:
+    def _connect(self) -> Any:
         try:
             ray = importlib.import_module("ray")
         except ImportError as error:
@@ -70,20 +70,20 @@ class RayEngine:
         return ray
 
 
-def _remote(ray: Any, function: Callable[..., Any]) -> Any:
-    return ray.remote(num_cpus=1, max_retries=RETRIES)(function)
+def _make_remote(ray: Any, function: Callable[..., Any]) -> Any:
+    return ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(function)
 
 
-def _do(work: Callable[[Any], Any], task: Any) -> Any:
-    with one_thread_each():
+def _run_task(work: Callable[[Any], Any], task: Any) -> Any:
+    with limit_torch_threads():
         return work(task)
 
 
-def _join(merge: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
+def _merge_states(merge: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
     return merge(first, second)
 
 
-def _wait(ray: Any, refs: Sequence[Any], tasks: Sequence[Any], label: str) -> None:
+def _wait_for_all(ray: Any, refs: Sequence[Any], tasks: Sequence[Any], label: str) -> None:
     """Until all are done; what went wrong in one is raised here."""
     rows = {ref: task.rows for ref, task in zip(refs, tasks, strict=True)}
 
@@ -92,14 +92,14 @@ def _wait(ray: Any, refs: Sequence[Any], tasks: Sequence[Any], label: str) -> No
         while left:
             done, left = ray.wait(left, num_returns=1, fetch_local=False)
             for ref in done:
-                _get(ray, ref)
+                _get_result(ray, ref)
                 yield RowCount(rows[ref])
 
     for _ in track_progress(ending(), label, sum(rows.values())):
         pass
 
 
-def _get(ray: Any, ref: Any) -> Any:
+def _get_result(ray: Any, ref: Any) -> Any:
     try:
         return ray.get(ref)
     except ray.exceptions.RayTaskError as error:

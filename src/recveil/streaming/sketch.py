@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recveil.core.types import FloatArray, IntArray
-from recveil.streaming.id_hashes import Hashes, mixed
+from recveil.streaming.id_hashes import Hashes, mix_bits
 
-__all__ = ["Sketch", "level_error", "limits"]
+__all__ = ["Sketch", "compute_level_error", "compute_key_limits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +30,10 @@ class Sketch:
     x: NDArray[np.float32]
 
     @classmethod
-    def of(cls, x: FloatArray, cells: NDArray[np.int16], start: int, below: Hashes, seed: int) -> Sketch:
+    def from_block(cls, x: FloatArray, cells: NDArray[np.int16], start: int, below: Hashes, seed: int) -> Sketch:
         """The rows of a block that starts at this row number whose keys do not exceed the limit of their cell."""
         rows = np.arange(start, start + len(cells))
-        keys = mixed(rows, seed)
+        keys = mix_bits(rows, seed)
         kept = np.flatnonzero(keys <= below[cells])
         return cls(keys[kept], rows[kept], cells[kept], np.asarray(x[kept], dtype=np.float32))
 
@@ -41,7 +41,7 @@ class Sketch:
         """The rows of both."""
         return Sketch(*(np.concatenate([getattr(s, name) for s in (self, other)]) for name in vars(self)))
 
-    def smallest(self, k: IntArray) -> Sketch:
+    def keep_smallest(self, k: IntArray) -> Sketch:
         """Of each cell the `k[cell]` rows with the smallest keys, in the order of cells and keys, each once."""
         order = np.lexsort((self.keys, self.cells))
         order = order[np.unique(self.rows[order], return_index=True)[1]] if len(order) else order
@@ -49,19 +49,19 @@ class Sketch:
         cells = self.cells[order]
         n = np.bincount(cells, minlength=len(k))
         place = np.arange(len(order)) - (np.cumsum(n) - n)[cells]
-        return self.take(order[place < k[cells]])
+        return self.take_rows(order[place < k[cells]])
 
-    def take(self, at: NDArray[np.intp]) -> Sketch:
+    def take_rows(self, at: NDArray[np.intp]) -> Sketch:
         """These of the rows."""
         return Sketch(self.keys[at], self.rows[at], self.cells[at], self.x[at])
 
 
-def limits(counts: IntArray, k: IntArray) -> Hashes:
+def compute_key_limits(counts: IntArray, k: IntArray) -> Hashes:
     """The keys under which a cell of so many rows surely (six standard deviations) has its k smallest."""
     share = np.minimum(1.0, (k + 6 * np.sqrt(k) + 10) / np.maximum(counts, 1))
     return np.where(share < 1, share * 2.0**63, 2.0**63 - 1024).astype(np.uint64) * np.uint64(2) + np.uint64(2047)
 
 
-def level_error(k: int, *, looks: int, chance: float = 0.01) -> float:
+def compute_level_error(k: int, *, looks: int, chance: float = 0.01) -> float:
     """How far off a quantile level can be with k rows, along any of so many axes at once, but for this chance."""
     return math.sqrt(math.log(2 * looks / chance) / (2 * max(k, 1)))

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 import torch
 
 from recveil.core.errors import UsageError
-from recveil.transport.distances import blocks, squared_distances
-from recveil.transport.sinkhorn import Plan, Weigh, ascend
+from recveil.transport.distances import compute_squared_distances, cut_blocks
+from recveil.transport.sinkhorn import TransportPlan, WeightRule, ascend_potentials
 
-__all__ = ["Barycenter", "barycenter", "dual_value", "free_barycenter"]
+__all__ = ["Barycenter", "fit_barycenter", "compute_dual_value", "fit_free_barycenter"]
 
-LOOSE = 0.05
+INITIAL_TOLERANCE = 0.05
 """How much of a class may be at wrong atoms before that is what keeps the gap open."""
 
-ROUNDS = 40
+MAX_ROUNDS = 40
 """How often epsilon or what may be at wrong atoms is halved; float32 has nothing left to give long before."""
 
 
@@ -41,10 +41,10 @@ class Barycenter:
     transport: float
     value: float
     gap: float
-    plan: Plan
+    plan: TransportPlan
 
 
-def barycenter(
+def fit_barycenter(
     x: torch.Tensor,
     codes: torch.Tensor,
     atoms: torch.Tensor,
@@ -61,17 +61,17 @@ def barycenter(
     """
     if not tau >= 0:
         raise UsageError(f"tau must not be negative; got {tau:g}.")
-    cost = squared_distances(x, atoms)
+    cost = compute_squared_distances(x, atoms)
     lam = torch.bincount(codes).to(x.dtype) / len(x)
     g = x.new_zeros(len(lam), len(atoms)) if start is None else start
 
     def weigh(log_h: torch.Tensor, g: torch.Tensor, epsilon: float) -> torch.Tensor:
         return torch.log_softmax(lam @ (epsilon * log_h - g) / (epsilon + tau), 0)
 
-    epsilon, aim = (float(cost.mean()) or 1.0) / 5, LOOSE
-    for _ in range(ROUNDS):
-        g, violation = ascend(cost, codes, g, weigh, epsilon=epsilon, tolerance=aim, steps=steps)
-        found, soft = _judged(Plan(cost, codes, g, epsilon, violation), atoms, weigh, tau)
+    epsilon, aim = (float(cost.mean()) or 1.0) / 5, INITIAL_TOLERANCE
+    for _ in range(MAX_ROUNDS):
+        g, violation = ascend_potentials(cost, codes, g, weigh, epsilon=epsilon, tolerance=aim, steps=steps)
+        found, soft = _evaluate_plan(TransportPlan(cost, codes, g, epsilon, violation), atoms, weigh, tau)
         if found.gap <= tolerance * max(found.transport, abs(found.value)):
             break
         if soft > found.gap / 2:
@@ -81,21 +81,21 @@ def barycenter(
     return found
 
 
-def free_barycenter(
+def fit_free_barycenter(
     x: torch.Tensor, codes: torch.Tensor, atoms: torch.Tensor, *, tau: float, tolerance: float = 1e-3, moves: int = 20
 ) -> Barycenter:
     """The same with atoms that move: in turn the best weights, and each atom to the mean of what it receives.
 
     Cuturi and Doucet (2014), Algorithm 2. Each move lowers the objective; a local optimum, not the best of all.
     """
-    found = barycenter(x, codes, atoms, tau=tau, tolerance=tolerance)
+    found = fit_barycenter(x, codes, atoms, tau=tau, tolerance=tolerance)
     for _ in range(moves):
         mass, where = x.new_zeros(len(atoms)), torch.zeros_like(atoms)
-        for rows, share in found.plan.shares():  # lam_i / n_i is 1 / n for every point
+        for rows, share in found.plan.iterate_shares():  # lam_i / n_i is 1 / n for every point
             mass += share.sum(0)
             where += share.mT @ x[rows]
         moved = torch.where(mass[:, None] > 1e-6, where / mass.clamp(min=1e-6)[:, None], found.atoms)
-        following = barycenter(x, codes, moved, tau=tau, tolerance=tolerance)
+        following = fit_barycenter(x, codes, moved, tau=tau, tolerance=tolerance)
         gain = found.value - following.value
         if gain > 0:
             found = following
@@ -104,15 +104,15 @@ def free_barycenter(
     return found
 
 
-def dual_value(cost: torch.Tensor, codes: torch.Tensor, g: torch.Tensor, tau: float) -> float:
+def compute_dual_value(cost: torch.Tensor, codes: torch.Tensor, g: torch.Tensor, tau: float) -> float:
     """H(g), a lower bound of the objective whatever the potentials are."""
     c = torch.bincount(codes, minlength=len(g)).to(cost.dtype) / len(codes) @ g
     soft_least = -tau * torch.logsumexp(-c / tau, 0) if tau else c.min()
-    nearest = [(cost[rows] - g[codes[rows]]).amin(1).sum() for rows in blocks(cost)]
+    nearest = [(cost[rows] - g[codes[rows]]).amin(1).sum() for rows in cut_blocks(cost)]
     return float(torch.stack(nearest).sum()) / len(cost) + float(soft_least)
 
 
-def _judged(plan: Plan, atoms: torch.Tensor, weigh: Weigh, tau: float) -> tuple[Barycenter, float]:
+def _evaluate_plan(plan: TransportPlan, atoms: torch.Tensor, weigh: WeightRule, tau: float) -> tuple[Barycenter, float]:
     """What the plan is worth once its columns hold, how far that is from H, and how much of this is softness.
 
     Atoms that receive too much give it back, and it goes to those that lack some (Altschuler et al. 2017). Softness:
@@ -120,7 +120,7 @@ def _judged(plan: Plan, atoms: torch.Tensor, weigh: Weigh, tau: float) -> tuple[
     """
     h = torch.zeros_like(plan.potentials)
     n = torch.bincount(plan.codes).to(h.dtype)
-    for rows, share in plan.shares():
+    for rows, share in plan.iterate_shares():
         h.index_add_(0, plan.codes[rows], share)
     h = h / n[:, None]
     tiny = torch.finfo(h.dtype).tiny
@@ -129,12 +129,12 @@ def _judged(plan: Plan, atoms: torch.Tensor, weigh: Weigh, tau: float) -> tuple[
     lack = a - h * kept
     lack = lack / lack.sum(1, keepdim=True).clamp(min=tiny)
     transport, soft = 0.0, 0.0
-    for rows, share in plan.shares():
+    for rows, share in plan.iterate_shares():
         reduced = plan.cost[rows] - plan.potentials[plan.codes[rows]]
         soft += float((share * (reduced - reduced.amin(1, keepdim=True))).sum()) / len(plan.codes)
         share = share * kept[plan.codes[rows]]
         share = share + (1 - share.sum(1, keepdim=True)) * lack[plan.codes[rows]]
         transport += float((share * plan.cost[rows]).sum()) / len(plan.codes)
     value = transport + tau * float(torch.xlogy(a, a).sum())
-    gap = value - dual_value(plan.cost, plan.codes, plan.potentials, tau)
+    gap = value - compute_dual_value(plan.cost, plan.codes, plan.potentials, tau)
     return Barycenter(atoms, a, transport, value, gap, plan), soft

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["blocks", "squared_distances", "typical_distance"]
+__all__ = ["cut_blocks", "compute_squared_distances", "compute_typical_distance"]
 
-NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 26}
+BLOCK_NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """Entries of a matrix worked on together: near a processor's cache and worth waking its threads, or a GPU's."""
 
-SAMPLE = 1024
+SAMPLE_POINTS = 1024
 """Points of which all pairs are looked at to find the typical distance."""
 
 
-def blocks(matrix: torch.Tensor) -> list[slice]:
+def cut_blocks(matrix: torch.Tensor) -> list[slice]:
     """The rows of a matrix in pieces that are worked on together."""
     n, m = matrix.shape
-    size = max(1, NUMBERS.get(matrix.device.type, 1 << 20) // max(1, m))
+    size = max(1, BLOCK_NUMBERS.get(matrix.device.type, 1 << 20) // max(1, m))
     return [slice(at, min(at + size, n)) for at in range(0, n, size)]
 
 
-def squared_distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def compute_squared_distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """|x_p - y_q|^2 for all rows p of x and q of y, (n, m), in the precision of x."""
     center = y.mean(0)  # distances stay, and large means do not drown them
     y = y - center
     out = x.new_empty(len(x), len(y))
     lengths = y.square().sum(1)
-    for rows in blocks(out):
+    for rows in cut_blocks(out):
         z = x[rows] - center
         torch.addmm(z.square().sum(1)[:, None] + lengths, z, y.mT, alpha=-2, out=out[rows])
         out[rows].clamp_(min=0)
     return out
 
 
-def typical_distance(x: torch.Tensor) -> float:
+def compute_typical_distance(x: torch.Tensor) -> float:
     """The median squared distance of two rows (of some of the rows, where there are many); 1 if all are the same."""
-    some = x[:: -(-len(x) // SAMPLE)]
+    some = x[:: -(-len(x) // SAMPLE_POINTS)]
     median = float(torch.pdist(some - some.mean(0)).square().median()) if len(some) > 1 else 0.0
     return median or 1.0

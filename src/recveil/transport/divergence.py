@@ -17,26 +17,26 @@ import torch
 
 from recveil.transport.moments import Moments
 
-__all__ = ["Classes", "Fit", "class_divergence", "gradient", "long_divergence", "ridge_of"]
+__all__ = ["ClassRows", "DivergenceFit", "compute_divergence", "compute_gradient", "long_divergence", "choose_ridge"]
 
 Rows = slice | torch.Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Classes:
+class ClassRows:
     """Which rows belong to which class; classes whose rows lie together are read without a copy."""
 
     rows: list[Rows]
     n: torch.Tensor  # (K,) rows of each class
 
     @classmethod
-    def of(cls, codes: torch.Tensor) -> Classes:
+    def from_codes(cls, codes: torch.Tensor) -> ClassRows:
         """The classes that have rows, in the order of their codes; rows with a negative code belong to none."""
         every = [(codes == k).nonzero()[:, 0] for k in torch.unique(codes[codes >= 0]).tolist()]
         n = torch.tensor([len(rows) for rows in every], dtype=torch.float64, device=codes.device)
-        return cls([_together(rows) for rows in every], n)
+        return cls([_compress_rows(rows) for rows in every], n)
 
-    def moments(self, x: torch.Tensor) -> Moments:
+    def compute_moments(self, x: torch.Tensor) -> Moments:
         """The moments of these rows of x."""
         parts = [x[rows] for rows in self.rows]
         mean = torch.stack([part.mean(0) for part in parts])
@@ -45,7 +45,7 @@ class Classes:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class DivergenceFit:
     """How far the classes stand apart, and the Gaussians of the K classes and of the whole (last)."""
 
     value: torch.Tensor  # ()
@@ -53,7 +53,7 @@ class Fit:
     precision: torch.Tensor  # (K + 1, d, d)
 
 
-def ridge_of(x: torch.Tensor, share: float) -> float:
+def choose_ridge(x: torch.Tensor, share: float) -> float:
     """The eps to take, share * tr(C) / d of these rows: one constant for every class and every step.
 
     Where no row differs from another there is no scale to take a share of; then eps is the share itself.
@@ -61,7 +61,7 @@ def ridge_of(x: torch.Tensor, share: float) -> float:
     return share * (float(x.var(0, correction=0).mean()) or 1.0)
 
 
-def class_divergence(moments: Moments, eps: float) -> Fit:
+def compute_divergence(moments: Moments, eps: float) -> DivergenceFit:
     """The divergence of the classes from their whole by the short form, with the inverses its gradient needs."""
     p, C_k = moments.weights, moments.covariance
     m = p @ moments.mean
@@ -72,10 +72,10 @@ def class_divergence(moments: Moments, eps: float) -> Fit:
     factor = torch.linalg.cholesky(every)
     logdet = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     value = (logdet[-1] - p @ logdet[:-1]) / 2
-    return Fit(value, torch.cat([moments.mean, m[None]]), torch.cholesky_inverse(factor))
+    return DivergenceFit(value, torch.cat([moments.mean, m[None]]), torch.cholesky_inverse(factor))
 
 
-def gradient(x: torch.Tensor, classes: Classes, fit: Fit) -> torch.Tensor:
+def compute_gradient(x: torch.Tensor, classes: ClassRows, fit: DivergenceFit) -> torch.Tensor:
     """The derivative of the divergence by each row; zero for rows that belong to no class."""
     out = torch.zeros_like(x)
     pull = (fit.mean[:, None] @ fit.precision)[:, 0]
@@ -89,7 +89,7 @@ def gradient(x: torch.Tensor, classes: Classes, fit: Fit) -> torch.Tensor:
     return out
 
 
-def long_divergence(x: torch.Tensor, classes: Classes, eps: float) -> torch.Tensor:
+def long_divergence(x: torch.Tensor, classes: ClassRows, eps: float) -> torch.Tensor:
     """The same number by the formula of AttrCloak's slides, term by term: for tests, and the speed to beat."""
     parts = [x[rows] for rows in classes.rows]
     m, C = _gaussian(torch.cat(parts), eps)
@@ -107,6 +107,6 @@ def _gaussian(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     return mean, (x - mean).mT @ (x - mean) / len(x) + eps * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
 
 
-def _together(rows: torch.Tensor) -> Rows:
+def _compress_rows(rows: torch.Tensor) -> Rows:
     first, last = int(rows[0]), int(rows[-1]) + 1
     return slice(first, last) if last - first == len(rows) else rows

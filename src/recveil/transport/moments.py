@@ -9,7 +9,7 @@ import torch
 
 __all__ = ["Moments"]
 
-BLOCK = 1 << 9
+BLOCK_ROWS = 1 << 9
 """Rows at a time: few enough to stay in the processor's cache, where widening and multiplying them costs little."""
 
 
@@ -26,22 +26,22 @@ class Moments:
     scatter: torch.Tensor  # (K, d, d) sum of (x - mean)(x - mean)'
 
     @classmethod
-    def of(cls, x: torch.Tensor, codes: torch.Tensor, n_classes: int) -> Moments:
+    def from_rows(cls, x: torch.Tensor, codes: torch.Tensor, n_classes: int) -> Moments:
         """The moments of these rows; rows with a negative code belong to no class."""
-        total = cls.empty(n_classes, x.shape[1], x.device)
+        total = cls.make_empty(n_classes, x.shape[1], x.device)
         for k in range(n_classes):
             rows = (codes == k).nonzero()[:, 0]
             if len(rows):
-                total._gather(k, x, rows)
+                total._fill_class(k, x, rows)
         return total
 
-    def _gather(self, k: int, x: torch.Tensor, rows: torch.Tensor) -> None:
+    def _fill_class(self, k: int, x: torch.Tensor, rows: torch.Tensor) -> None:
         """Put the moments of these rows in the place of class k, which is still empty."""
         # A pilot mean is taken off before anything is squared: far from zero, squares drown what differs.
-        pilot = x[rows[:BLOCK]].double().mean(0)
+        pilot = x[rows[:BLOCK_ROWS]].double().mean(0)
         first, second = self.mean[k], self.scatter[k]
-        wide = torch.empty(min(BLOCK, len(rows)), x.shape[1], dtype=torch.float64, device=x.device)
-        for part in torch.split(rows, BLOCK):
+        wide = torch.empty(min(BLOCK_ROWS, len(rows)), x.shape[1], dtype=torch.float64, device=x.device)
+        for part in torch.split(rows, BLOCK_ROWS):
             block = torch.sub(x[part], pilot, out=wide[: len(part)])
             first += block.sum(0)
             second += block.mT @ block
@@ -51,7 +51,7 @@ class Moments:
         first += pilot
 
     @classmethod
-    def empty(cls, n_classes: int, d: int, device: torch.device) -> Moments:
+    def make_empty(cls, n_classes: int, d: int, device: torch.device) -> Moments:
         """The moments of nothing: merging it changes nothing."""
         zeros = torch.zeros(n_classes, d, d, dtype=torch.float64, device=device)
         return cls(zeros[:, 0, 0].clone(), zeros[:, 0].clone(), zeros)
@@ -74,21 +74,21 @@ class Moments:
         """C_k, divided by n_k; (K, d, d)."""
         return self.scatter / self.n.clamp(min=1)[:, None, None]
 
-    def pooled(self) -> Moments:
+    def pool_classes(self) -> Moments:
         """All classes as one."""
-        return self.grouped([0] * len(self.n), 1)
+        return self.group_classes([0] * len(self.n), 1)
 
-    def grouped(self, groups: Sequence[int], n_groups: int) -> Moments:
+    def group_classes(self, groups: Sequence[int], n_groups: int) -> Moments:
         """The moments of groups of classes: class k goes to `groups[k]`, or nowhere if that is negative."""
         parts = []
         for group in range(n_groups):
-            total = Moments.empty(1, self.mean.shape[1], self.mean.device)
+            total = Moments.make_empty(1, self.mean.shape[1], self.mean.device)
             for k in (k for k, its in enumerate(groups) if its == group):
                 total = total.merge(Moments(self.n[k : k + 1], self.mean[k : k + 1], self.scatter[k : k + 1]))
             parts.append(total)
         return Moments(*(torch.cat([getattr(p, name) for p in parts]) for name in ("n", "mean", "scatter")))
 
-    def carried(self, center: torch.Tensor, A: torch.Tensor, m: torch.Tensor) -> Moments:
+    def apply_affine(self, center: torch.Tensor, A: torch.Tensor, m: torch.Tensor) -> Moments:
         """The moments after x -> (x - center[k]) A[k] + m[k] for each class k."""
         mean = torch.einsum("ki,kij->kj", self.mean - center, A) + m
         return Moments(self.n, mean, A.mT @ self.scatter @ A)

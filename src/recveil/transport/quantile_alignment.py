@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-__all__ = ["KNOTS", "align_axes", "apply_shifts", "fit_shifts", "random_rotation"]
+__all__ = ["KNOTS", "align_axes", "interpolate_shifts", "fit_shifts", "draw_rotation"]
 
 KNOTS = 129
 """Points at which the map of one class along one axis is remembered."""
 
-FEW = 6
+MAX_CLASSES_PAIRWISE = 6
 """Classes up to which it is faster to read every class for every class."""
 
-REACH = 0.98
+KNOT_REACH = 0.98
 """The outermost knots, as z / (1 + |z|): 49 standard deviations away."""
 
 
-def random_rotation(d: int, generator: torch.Generator) -> torch.Tensor:
+def draw_rotation(d: int, generator: torch.Generator) -> torch.Tensor:
     """An orthogonal (d, d) matrix, uniformly distributed (QR of a Gaussian with the signs set right)."""
     gauss = torch.randn(d, d, generator=generator, device=generator.device, dtype=torch.float64)
     q, r = torch.linalg.qr(gauss)
@@ -31,28 +31,28 @@ def align_axes(z: torch.Tensor, members: Sequence[torch.Tensor | slice]) -> torc
 
     `members[k]` are the rows of class k; it gets the common quantile function at (r - 1/2)/n_k, r = 1..n_k.
     """
-    ordered = [_sorted_axes(z[rows]) for rows in members]
+    ordered = [_sort_axes(z[rows]) for rows in members]
     values = [own for own, _ in ordered]
-    common = _of_few(values) if len(values) <= FEW else _of_many(values)
+    common = _average_pairwise(values) if len(values) <= MAX_CLASSES_PAIRWISE else _average_by_sweep(values)
     aligned = z.clone()
     for rows, (_, order), goal in zip(members, ordered, common, strict=True):
         aligned[rows] = torch.empty_like(goal).scatter_(1, order, goal).mT
     return aligned
 
 
-def _of_few(values: list[torch.Tensor]) -> list[torch.Tensor]:
+def _average_pairwise(values: list[torch.Tensor]) -> list[torch.Tensor]:
     """The average of the quantile functions at the levels of each class: every class is read for every class."""
     total = sum(own.shape[1] for own in values)
     found = []
     for own in values:
         common = torch.zeros_like(own)
         for other in values:
-            common.add_(_read(other, own.shape[1]), alpha=other.shape[1] / total)
+            common.add_(_interpolate_quantiles(other, own.shape[1]), alpha=other.shape[1] / total)
         found.append(common)
     return found
 
 
-def _of_many(values: list[torch.Tensor]) -> list[torch.Tensor]:
+def _average_by_sweep(values: list[torch.Tensor]) -> list[torch.Tensor]:
     """The same in one walk over the levels of all classes, whatever the number of classes.
 
     The average is straight between one level and the next, whose class alone it bends for; so its slope is the sum of
@@ -75,7 +75,7 @@ def _of_many(values: list[torch.Tensor]) -> list[torch.Tensor]:
     return list(torch.split(common, sizes.tolist(), dim=1))
 
 
-def _sorted_axes(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _sort_axes(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Each axis in order, (d, n), and which rows that takes; on the CPU by NumPy, whose sort is many times faster."""
     axes = z.mT.contiguous()
     if z.device.type != "cpu":
@@ -90,9 +90,9 @@ def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
 
     The places are even in z / (1 + |z|): near in the bulk, far apart in the tails, and found without a search.
     """
-    squashed = torch.linspace(-REACH, REACH, KNOTS, dtype=z.dtype, device=z.device)
+    squashed = torch.linspace(-KNOT_REACH, KNOT_REACH, KNOTS, dtype=z.dtype, device=z.device)
     places = (squashed / (1 - squashed.abs())).expand(z.shape[1], KNOTS).contiguous()
-    values, order = _sorted_axes(z)
+    values, order = _sort_axes(z)
     shifts = (aligned - z).mT.gather(1, order)
     above = torch.searchsorted(values, places)
     low, high = (above - 1).clamp(min=0), above.clamp(max=len(z) - 1)
@@ -101,11 +101,11 @@ def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
     return torch.lerp(shifts.gather(1, low), shifts.gather(1, high), share)
 
 
-def apply_shifts(z: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
+def interpolate_shifts(z: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
     """How far users of one class go, by its (d, KNOTS) shifts; in place where possible, for it is most of the time."""
     place = z.abs().add_(1)
     torch.div(z, place, out=place)
-    place.add_(REACH).mul_((KNOTS - 1) / (2 * REACH)).clamp_(0, KNOTS - 1.001)
+    place.add_(KNOT_REACH).mul_((KNOTS - 1) / (2 * KNOT_REACH)).clamp_(0, KNOTS - 1.001)
     below = place.int()
     place.sub_(below)
     below.add_(torch.arange(z.shape[1], device=z.device, dtype=torch.int32) * KNOTS)
@@ -114,7 +114,7 @@ def apply_shifts(z: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
     return low.lerp_(flat.index_select(0, at.add_(1)).view_as(z), place)
 
 
-def _read(quantiles: torch.Tensor, count: int) -> torch.Tensor:
+def _interpolate_quantiles(quantiles: torch.Tensor, count: int) -> torch.Tensor:
     """The quantile functions with knots at (r - 1/2)/n, linear in between and flat outside, at `count` even levels."""
     n = quantiles.shape[1]
     if n == count:

@@ -23,33 +23,33 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
 
-from recveil.core.progress import track
-from recveil.transport.divergence import class_divergence
+from recveil.core.progress import track_progress
+from recveil.transport.divergence import compute_divergence
 from recveil.transport.moments import Moments
 
-__all__ = ["Point", "Tradeoff"]
+__all__ = ["TradeoffPoint", "Tradeoff"]
 
-RANK = 1e-12
+RANK_TOLERANCE = 1e-12
 """Variances under this share of a cell's largest count as none: no map can spread what does not vary."""
 
-NEARLY_NOTHING = 1e-6
+NEGLIGIBLE_DIVERGENCE = 1e-6
 """A divergence under this share of what there was counts as none; to go on would cost time and change nothing."""
 
-RUNG = float(np.log(3))
-LADDER = [float(np.log(1e-4)) + RUNG * step for step in range(26)]
+LOG_STEP = float(np.log(3))
+LOG_MULTIPLIERS = [float(np.log(1e-4)) + LOG_STEP * step for step in range(26)]
 """The ladder of multipliers, in logarithms. Wider rungs were seen to lose the path where classes are small."""
 
-CLOSE = 1e-3
+LOG_TOLERANCE = 1e-3
 """How near to its root the logarithm of the multiplier is brought."""
 
-ROUGH, FINE = 1e-7, 1e-10
+ROUGH_TOLERANCE, FINE_TOLERANCE = 1e-7, 1e-10
 """When L-BFGS stops on the ladder, which only leads there, and at the target."""
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class TradeoffPoint:
     """Where the cells may stand: how far apart the classes are there, and what it costs to go there."""
 
     at: Vector
@@ -65,70 +65,70 @@ class Tradeoff:
 
     def __init__(self, cells: Moments, classes: torch.Tensor, eps: float) -> None:
         self.n, self.eps = cells.n, eps
-        self.scale = float(torch.trace(cells.pooled().covariance[0])) or 1.0
+        self.scale = float(torch.trace(cells.pool_classes().covariance[0])) or 1.0
         values, self.axes = torch.linalg.eigh(cells.covariance)
-        self.deviation = torch.where(values > RANK * values[:, -1:], values, 0.0).clamp(min=0).sqrt()
+        self.deviation = torch.where(values > RANK_TOLERANCE * values[:, -1:], values, 0.0).clamp(min=0).sqrt()
         F = self.deviation[:, :, None] * self.axes.mT
         self.origin = torch.cat([cells.mean[:, None], F], 1)  # (cells, 1 + d, d): the mean, then the rows F
         self.members = [(column == torch.unique(column[column >= 0])[:, None]).double() for column in classes.T]
         # In these units the displacement is the plain sum of squares.
         self.unit = (self.scale / cells.weights).sqrt()[:, None, None]
-        self.start = self._point(np.zeros(self.origin.numel()))
+        self.start = self._make_point(np.zeros(self.origin.numel()))
 
-    def reach(self, divergence: float) -> Point:
+    def minimize_displacement(self, divergence: float) -> TradeoffPoint:
         """The least displacement with no more divergence than this."""
-        aim = max(divergence, NEARLY_NOTHING * self.start.divergence)
+        aim = max(divergence, NEGLIGIBLE_DIVERGENCE * self.start.divergence)
         if self.start.divergence <= aim:
             return self.start
-        tried = self._search(lambda point: point.divergence / aim, beyond=CLOSE)
+        tried = self._search_multiplier(lambda point: point.divergence / aim, beyond=LOG_TOLERANCE)
         enough = [point for point in tried if point.divergence <= aim]
         return min(enough, key=lambda p: p.moved) if enough else min(tried, key=lambda p: p.divergence)
 
-    def within(self, moved: float) -> Point:
+    def minimize_divergence(self, moved: float) -> TradeoffPoint:
         """The least divergence with no more displacement than this."""
         if moved <= 0 or self.start.divergence <= 0:
             return self.start
-        tried = self._search(lambda point: moved / max(point.moved, 1e-300), beyond=-CLOSE)
+        tried = self._search_multiplier(lambda point: moved / max(point.moved, 1e-300), beyond=-LOG_TOLERANCE)
         affordable = [self.start, *(point for point in tried if point.moved <= moved)]
         return min(affordable, key=lambda point: point.divergence)
 
-    def maps(self, point: Point) -> tuple[torch.Tensor, torch.Tensor]:
+    def compute_maps(self, point: TradeoffPoint) -> tuple[torch.Tensor, torch.Tensor]:
         """A and b of each cell: x -> (x - mean of the cell) A + b carries its rows to the point."""
-        state = self._state(point.at)
+        state = self._compute_state(point.at)
         inverse = torch.where(self.deviation > 0, 1 / self.deviation.clamp(min=1e-300), 0.0)
         return self.axes @ (inverse[:, :, None] * state[:, 1:]), state[:, 0]
 
-    def _search(self, ratio: Callable[[Point], float], beyond: float) -> list[Point]:
+    def _search_multiplier(self, ratio: Callable[[TradeoffPoint], float], beyond: float) -> list[TradeoffPoint]:
         """Points up to the multiplier at which the ratio, which falls as it grows, is one; the last a little beyond."""
-        tried, nothing = {-np.inf: self.start}, NEARLY_NOTHING * self.start.divergence
+        tried, nothing = {-np.inf: self.start}, NEGLIGIBLE_DIVERGENCE * self.start.divergence
 
-        def excess(power: float, tolerance: float = FINE) -> float:
+        def excess(power: float, tolerance: float = FINE_TOLERANCE) -> float:
             below = max(other for other in tried if other < power)
-            tried[power] = self._solve(float(np.exp(power)), tried.get(power, tried[below]).at, tolerance)
+            tried[power] = self._solve_multiplier(float(np.exp(power)), tried.get(power, tried[below]).at, tolerance)
             return float(np.log(ratio(tried[power])))
 
-        low = high = LADDER[0]
-        for high in track(LADDER, "AttrCloak", len(LADDER)):
-            if excess(high, ROUGH) <= 0 or tried[high].divergence <= nothing:
+        low = high = LOG_MULTIPLIERS[0]
+        for high in track_progress(LOG_MULTIPLIERS, "AttrCloak", len(LOG_MULTIPLIERS)):
+            if excess(high, ROUGH_TOLERANCE) <= 0 or tried[high].divergence <= nothing:
                 break
             low = high
         if low < high and excess(low) <= 0:  # the rough answer was on the wrong side
-            low, high = low - RUNG, low
+            low, high = low - LOG_STEP, low
         if low < high and excess(low) > 0 >= excess(high):
-            excess(brentq(excess, low, high, xtol=CLOSE) + 2 * beyond)
+            excess(brentq(excess, low, high, xtol=LOG_TOLERANCE) + 2 * beyond)
         return list(tried.values())
 
-    def _solve(self, multiplier: float, at: Vector, tolerance: float) -> Point:
+    def _solve_multiplier(self, multiplier: float, at: Vector, tolerance: float) -> TradeoffPoint:
         def lagrangian(y: Vector) -> tuple[float, Vector]:
-            value, slope = self._divergence(y)
+            value, slope = self._compute_divergence(y)
             return float(y @ y) + multiplier * value, 2 * y + multiplier * slope
 
         options = {"maxiter": 300, "maxcor": 20, "ftol": tolerance, "gtol": 1e-10}
-        return self._point(minimize(lagrangian, at, jac=True, method="L-BFGS-B", options=options).x)
+        return self._make_point(minimize(lagrangian, at, jac=True, method="L-BFGS-B", options=options).x)
 
-    def _divergence(self, at: Vector) -> tuple[float, Vector]:
+    def _compute_divergence(self, at: Vector) -> tuple[float, Vector]:
         """The mean over the attributes, and its gradient."""
-        state, value = self._state(at), 0.0
+        state, value = self._compute_state(at), 0.0
         slope, mean, F = torch.zeros_like(state), state[:, 0], state[:, 1:]
         covariance = F.mT @ F
         for member in self.members:  # (K, cells)
@@ -137,7 +137,7 @@ class Tradeoff:
             m = counts @ mean / n[:, None]
             apart = mean - m[own]
             spread = covariance + apart[:, :, None] * apart[:, None, :]
-            fit = class_divergence(Moments(n, m, torch.einsum("kc,cij->kij", counts, spread)), self.eps)
+            fit = compute_divergence(Moments(n, m, torch.einsum("kc,cij->kij", counts, spread)), self.eps)
             P, P_k = fit.precision[-1], fit.precision[own]
             share = (self.n * known / n.sum() / len(self.members))[:, None, None]
             value += float(fit.value) / len(self.members)
@@ -145,8 +145,8 @@ class Tradeoff:
             slope[:, 1:] += share * (F @ (P - P_k))
         return value, (slope * self.unit).reshape(-1).numpy()
 
-    def _point(self, at: Vector) -> Point:
-        return Point(at, self._divergence(at)[0], float(at @ at))
+    def _make_point(self, at: Vector) -> TradeoffPoint:
+        return TradeoffPoint(at, self._compute_divergence(at)[0], float(at @ at))
 
-    def _state(self, at: Vector) -> torch.Tensor:
+    def _compute_state(self, at: Vector) -> torch.Tensor:
         return self.origin + torch.from_numpy(at).reshape(self.origin.shape) * self.unit

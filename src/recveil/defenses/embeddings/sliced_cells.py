@@ -51,7 +51,7 @@ def fit_rounds(
     """
     draws, K = make_torch_generator(rng), cells.n_classes
     codes = cells.codes[statistics.sample_cells]
-    n = statistics.moments.grouped(cells.codes.tolist(), K).n
+    n = statistics.moments.group_classes(cells.codes.tolist(), K).n
     learned, measured = (np.flatnonzero(rows) for rows in _divide_sample(codes, n.numpy()))
     start = _carry_sample(first, statistics, learned)
     few = Cells(codes[learned], cells.keys)
@@ -98,11 +98,11 @@ def _measure_moments(
     n_classes: int,
 ) -> Moments:
     """Measure the moments of the classes after the rounds, on these rows of the sample."""
-    total = Moments.empty(n_classes, statistics.sample.shape[1], torch.device("cpu"))
+    total = Moments.make_empty(n_classes, statistics.sample.shape[1], torch.device("cpu"))
     for part in np.array_split(rows, len(rows) // PIECE_ROWS + 1):  # in double precision all rows would take much room
         classes = torch.from_numpy(codes[part])
         after = fitted(_carry_sample(first, statistics, part), classes)
-        total = total.merge(Moments.of(after, classes, n_classes))
+        total = total.merge(Moments.from_rows(after, classes, n_classes))
     return total
 
 
@@ -112,15 +112,15 @@ def _draw_moments(now: Moments, rng: np.random.Generator) -> CellAffine:
     For Gaussian users the mean is N(m, C / n_k) and the covariance C^1/2 W C^1/2 with n_k W ~ Wishart(n_k - 1, I).
     """
     K, d = now.mean.shape
-    whole = now.pooled()
+    whole = now.pool_classes()
     C, m = whole.covariance[0], whole.mean[0]
-    root = bures_wasserstein.power(C, 0.5)
+    root = bures_wasserstein.matrix_power(C, 0.5)
     sizes = now.n.clamp(min=2)
     mean = m + torch.from_numpy(rng.standard_normal((K, d))) @ root / sizes.sqrt()[:, None]
     A = torch.eye(d, dtype=torch.float64).expand(K, -1, -1)
     if bool((now.n > d).all()):  # a class of fewer users has no covariance that a map could change
         references = [root @ torch.from_numpy(_draw_wishart(float(n), d, rng)) @ root for n in sizes]
-        A = bures_wasserstein.transport(now.covariance, torch.stack(references))
+        A = bures_wasserstein.compute_transport(now.covariance, torch.stack(references))
     return CellAffine(now.mean, A, mean)
 
 
