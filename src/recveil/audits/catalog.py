@@ -10,7 +10,8 @@ from recveil.attacks.attribute.panels import ATTACKS, PANELS, available
 from recveil.attacks.attribute.tasks import Attack
 from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA
-from recveil.attacks.membership.reference_attacks import REFERENCED
+from recveil.attacks.membership.lira import LiRA
+from recveil.attacks.membership.rmia import RMIA
 from recveil.attacks.membership.shadowfree import ShadowFree
 from recveil.core.errors import RecveilError, UsageError, unknown_name
 from recveil.core.protocols import (
@@ -94,6 +95,8 @@ MEMBERSHIP_ATTACKS: dict[str, Callable[..., MembershipAttack]] = {
     "shadowfree": ShadowFree,
 }
 """The rules are always run beside them. `REFERENCED` are those that also need reference models."""
+
+REFERENCED: dict[str, Callable[..., MembershipAttack]] = {"lira": LiRA, "rmia": RMIA}
 
 DATA_DEFENSES: dict[str, Callable[..., DataDefense]] = {"blurme": BlurMe, "ldp": LDP, "retrain": Retrain}
 

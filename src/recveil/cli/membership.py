@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recveil.cli.options import (
+from recveil.cli.membership_options import (
     AttackOption,
-    Device,
-    FailIf,
     Histories,
     Inductive,
     ItemTexts,
     ItemVectors,
-    Json,
-    JsonOut,
     ListDefense,
     ListLength,
     Lists,
@@ -27,21 +23,17 @@ from recveil.cli.options import (
     MembershipMargin,
     ModelOption,
     Pool,
-    Quiet,
     ReferenceModels,
     ReferenceSignal,
-    Report,
     ScoresOut,
-    Seed,
     SeenItems,
     Serving,
     ShadowModel,
     ShadowOption,
     UserMinimum,
-    names,
-    options_of,
 )
-from recveil.cli.output import emit, guarded, progress_bars, say
+from recveil.cli.options import Device, FailIf, Json, JsonOut, Quiet, Report, Seed, parse_names, parse_options
+from recveil.cli.output import emit_json, guarded, print_line, show_progress
 from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -109,16 +101,16 @@ def membership(
 
     checks, outputs = Checks.of(fail_if or [], None), MembershipOutputs(report, out, scores_out)
     files = [target_histories, target_lists, shadow_histories, shadow_lists, shadow_members, target_members]
-    play = MembershipConfig(names(attacks), options_of(attack_option), inductive, margin, seed, device)
+    play = MembershipConfig(parse_names(attacks), parse_options(attack_option), inductive, margin, seed, device)
     if data is None:
         scene: TrainedScenario | ObservedScenario = _seen(files, k, defense)
     else:
         models = _models((model, option), (shadow_model, shadow_option))
         scene = _world(data, models, (serving, seen, k), user_minimum, (defense, pool), files)
         scene = replace(scene, references=ReferenceModels(references, signal) if play.referenced else None)
-    with progress_bars(quiet=quiet):
+    with show_progress(quiet=quiet):
         document = run_membership(scene, ItemSource(item_vectors, item_texts), play, outputs=outputs, checks=checks)
-    emit(document, as_json=as_json)
+    emit_json(document, as_json=as_json)
     _print(document, quiet=quiet or as_json)
     checks.judge(document)
 
@@ -129,7 +121,7 @@ def _models(
     """Target and shadow; a shadow without a name is the target's model with its options."""
     from recveil.audits.membership.scenarios import ModelConfig
 
-    of_target, of_shadow = options_of(target[1]), options_of(shadow[1])
+    of_target, of_shadow = parse_options(target[1]), parse_options(shadow[1])
     if shadow[0] is None:
         return ModelConfig(target[0], of_target), ModelConfig(target[0], {**of_target, **of_shadow})
     return ModelConfig(target[0], of_target), ModelConfig(shadow[0], of_shadow)
@@ -175,20 +167,20 @@ def _print(document: Mapping[str, Any], *, quiet: bool) -> None:
     if quiet:
         return
     if document["attacks"]:
-        say(f"{'':16} {'AUC':>5} {'95 % interval':16} {'TPR at 1 % FPR'}", quiet=False)
+        print_line(f"{'':16} {'AUC':>5} {'95 % interval':16} {'TPR at 1 % FPR'}", silent=False)
     for name, found in document["attacks"].items():
         area, rate = found["auc"], found["tpr_at_fpr"]["0.01"]
         caught = "too few non-members" if rate is None else f"{rate['value']:.3f} {_span(rate)}"
         flag = "  (rule)" if found["rule"] else f"  ({found['explained']})" if found["explained"] else ""
         turned = "  (inverted)" if found["inverted"] else ""
-        say(f"{name:16} {area['value']:.3f} {_span(area):16} {caught}{turned}{flag}", quiet=False)
+        print_line(f"{name:16} {area['value']:.3f} {_span(area):16} {caught}{turned}{flag}", silent=False)
     for when, part in (("before", document.get("before")), ("static", document.get("static"))):
         if part:
-            say(f"{when:7} {part['verdict']['sentence']}", quiet=False)
-    say(f"{'after   ' if document.get('before') else ''}{document['verdict']['sentence']}", quiet=False)
+            print_line(f"{when:7} {part['verdict']['sentence']}", silent=False)
+    print_line(f"{'after   ' if document.get('before') else ''}{document['verdict']['sentence']}", silent=False)
     lost = document.get("utility", {}).get("others_lost")
     if lost:
-        say(f"cost    Hit rate of non-members {lost['value']:+.3f} {_span(lost, '+')}", quiet=False)
+        print_line(f"cost    Hit rate of non-members {lost['value']:+.3f} {_span(lost, '+')}", silent=False)
     for warning in document["warnings"]:
         typer.echo(f"recveil: {warning}", err=True)
 

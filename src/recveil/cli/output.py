@@ -1,4 +1,4 @@
-"""What the command line shows and how it ends: progress and messages on stderr, results on stdout, exit codes."""
+"""Output of the command line: progress and messages on stderr, results on stdout, exit codes."""
 
 from __future__ import annotations
 
@@ -6,95 +6,186 @@ import functools
 import json
 import logging
 import os
+import re
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
-from recveil.core.errors import RecveilError
-from recveil.core.progress import Rows, reporting
+from recveil.core.errors import DataError, RecveilError
+from recveil.core.progress import RowCount, report_progress
 
-__all__ = ["emit", "guarded", "print_summary", "print_training", "progress_bars", "say"]
+if TYPE_CHECKING:
+    from recveil.core.result_parts import Utility
+    from recveil.core.results import AuditResult, CloakResult, Document, TrainResult
+
+__all__ = [
+    "check_inputs_exist",
+    "emit_json",
+    "guard",
+    "guarded",
+    "print_line",
+    "print_notes",
+    "print_summary",
+    "print_training",
+    "show_progress",
+]
 
 T = TypeVar("T")
 
-PATIENCE = 2.0
-"""Seconds before a bar appears: short work needs none."""
+SECONDS_BEFORE_BAR = 2.0
+"""Shorter work needs no progress bar."""
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn what goes wrong in a command into one sentence on stderr and the right exit code."""
+    """Decorate a command so that it ends with one sentence and the right exit code, whatever goes wrong."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
-        logging.basicConfig(format="recveil: %(message)s", level=logging.WARNING, stream=sys.stderr)
-        try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _warn  # type: ignore[assignment]
-                command(*args, **kwargs)
-        except RecveilError as error:
-            _stop(str(error), error.exit_code)
-        except typer.Exit:
-            raise
-        except KeyboardInterrupt:
-            _stop("interrupted; nothing half-written was left.", 130)
-        except BrokenPipeError:  # whoever read our output has seen enough, as in `recveil list | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        except OSError as error:
-            where = f" {error.filename}" if error.filename else ""
-            _stop(f"The system refused{where}: {error.strerror or error}.", 3)
-        except MemoryError:
-            _stop("Not enough memory for this. Use fewer users, a smaller panel, or a larger machine.", 3)
-        except Exception as error:  # noqa: BLE001 - the last guard: users get a sentence, developers the traceback
-            if os.environ.get("RECVEIL_DEBUG"):
-                traceback.print_exc()
-            _stop(
-                f"Internal error, which is a fault of recveil: {type(error).__name__}: {error}. "
-                "Run again with RECVEIL_DEBUG=1 for the details, and please report them.",
-                70,
-            )
+        guard(lambda: command(*args, **kwargs))
 
     return run
 
 
-def _stop(message: str, code: int) -> None:
+def guard(command: Callable[[], None], *, flags: Mapping[str, str] | None = None) -> None:
+    """Run a command; turn what goes wrong into one sentence on stderr and the right exit code.
+
+    Args:
+        command: what to run.
+        flags: options by the name of the argument; names that an error puts in backticks are shown as options.
+    """
+    logging.basicConfig(format="recveil: %(message)s", level=logging.WARNING, stream=sys.stderr)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            command()
+    except RecveilError as error:
+        _stop(_name_options(str(error), flags or {}), error.exit_code)
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        _stop("interrupted; nothing half-written was left.", 130)
+    except BrokenPipeError:  # whoever reads our output has seen enough, as in `recveil list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except OSError as error:
+        place = f" {error.filename}" if error.filename else ""
+        _stop(f"The system refused{place}: {error.strerror or error}.", 3)
+    except MemoryError:
+        _stop("Not enough memory. Use fewer users, a smaller panel, or a larger machine.", 3)
+    except Exception as error:  # noqa: BLE001 - the last guard: users get a sentence, developers the traceback
+        if os.environ.get("RECVEIL_DEBUG"):
+            traceback.print_exc()
+        _stop(
+            f"Internal error, which is a fault of recveil: {type(error).__name__}: {error}. "
+            "Run again with RECVEIL_DEBUG=1 for the details, and please report them.",
+            70,
+        )
+
+
+def check_inputs_exist(*paths: Path | None) -> None:
+    """Refuse input paths that do not exist, before anything heavy is imported."""
+    for path in paths:
+        if path is not None and not path.exists():
+            raise DataError(f"There is no file {path}. Check the path.")
+
+
+def print_line(text: str, *, silent: bool) -> None:
+    """Print a line for people on stdout."""
+    if not silent:
+        sys.stdout.write(text + "\n")
+
+
+def print_notes(notes: Iterable[str], *, silent: bool) -> None:
+    """Print notes on stderr."""
+    for note in notes if not silent else ():
+        sys.stderr.write(f"recveil: {note}\n")
+
+
+def emit_json(document: Document | Any, *, as_json: bool) -> None:
+    """Print the document on stdout if JSON was asked for."""
+    if as_json:
+        plain = document.model_dump(mode="json") if hasattr(document, "model_dump") else document
+        sys.stdout.write(json.dumps(plain, indent=2, allow_nan=False) + "\n")
+
+
+def show_progress(*, quiet: bool) -> AbstractContextManager[None]:
+    """Show a bar on stderr for work in this block that takes longer than two seconds."""
+
+    def report(items: Iterable[T], label: str, total: int | None) -> Iterable[T]:
+        return items if quiet or not sys.stderr.isatty() else _draw_bar(items, label, total)
+
+    return report_progress(report)
+
+
+def print_summary(result: AuditResult | CloakResult, *, silent: bool) -> None:
+    """Print the verdicts in words, before and after where there are both, the cost, and notes."""
+    before = result.before if hasattr(result, "before") else {}
+    for name, target in result.targets.items():
+        if name in before:
+            print_line(f"before  {before[name].sentence}", silent=silent)
+        print_line(f"{'after   ' if name in before else ''}{target.sentence}", silent=silent)
+        if target.kind == "classes" and target.curve:
+            steps = [f"{point.advantage.value:.3f} with {point.ratio:.0%}" for point in target.curve]
+            print_line(f"curve   Advantage by share of known users: {', '.join(steps)}.", silent=silent)
+    for name, target in result.two_releases.items():
+        if target.verdict == "leak" and target.kind == "classes":
+            accuracy = target.headline.balanced_accuracy.value
+            print_line(
+                f"both    An attacker who holds the earlier table too can infer {name}: "
+                f"balanced accuracy {accuracy:.1%}.",
+                silent=silent,
+            )
+    notes = list(result.warnings)
+    if result.command != "audit":
+        _print_cost(result.utility, silent=silent)
+        notes = [*result.defense.notes, *notes]
+    print_notes(notes, silent=silent)
+
+
+def print_training(result: TrainResult, *, silent: bool) -> None:
+    """Print how well the trained model ranks and, of a defended one, verdicts, cost and notes."""
+    for name in ("hit_rate@10", "ndcg@10"):
+        estimate = result.utility.after[name]
+        print_line(f"{name:12}{estimate.value:.4f}  [{estimate.low:.4f}, {estimate.high:.4f}]", silent=silent)
+    for label, targets in (("before", result.before), ("after", result.targets)):
+        for target in targets.values():
+            print_line(f"{label:8}{target.sentence}", silent=silent)
+    _print_cost(result.utility, silent=silent)
+    defense = result.config.defense
+    print_notes([*(defense.notes if defense else []), *result.warnings], silent=silent)
+
+
+def _print_cost(utility: Utility | None, *, silent: bool) -> None:
+    if utility is None or "ndcg@10" not in utility.difference:
+        return
+    before, change = utility.before["ndcg@10"], utility.difference["ndcg@10"]
+    interval = f"[{change.low:+.4f}, {change.high:+.4f}]"
+    print_line(f"cost    NDCG@10 {before.value:.4f} {change.value:+.4f} {interval}", silent=silent)
+
+
+def _name_options(message: str, flags: Mapping[str, str]) -> str:
+    """Show argument names in backticks as options of the command."""
+    return re.sub(r"`([a-z_]+)`", lambda match: flags.get(match.group(1), match.group(0)), message)
+
+
+def _stop(message: str, code: int) -> NoReturn:
     sys.stderr.write(f"recveil: {message}\n")
     raise typer.Exit(code)
 
 
-def _warn(message: Warning | str, *_: Any) -> None:
-    """A warning in one line, as errors are, without the place in the code where it was given."""
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    """Show a warning in one line, without the place in the code that gave it."""
     sys.stderr.write(f"recveil: {message}\n")
 
 
-def say(text: str, *, quiet: bool) -> None:
-    """A line for people, on stdout."""
-    if not quiet:
-        sys.stdout.write(text + "\n")
-
-
-def emit(document: Any, *, as_json: bool) -> None:
-    """The document on stdout, if JSON was asked for."""
-    if as_json:
-        sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-
-
-def progress_bars(*, quiet: bool) -> AbstractContextManager[None]:
-    """Within this block, work that takes longer than two seconds shows a bar on stderr."""
-
-    def report(items: Iterable[T], label: str, total: int | None) -> Iterable[T]:
-        return items if quiet or not sys.stderr.isatty() else _bar(items, label, total)
-
-    return reporting(report)
-
-
-def _bar(items: Iterable[T], label: str, total: int | None) -> Iterator[T]:
+def _draw_bar(items: Iterable[T], label: str, total: int | None) -> Iterator[T]:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -103,61 +194,15 @@ def _bar(items: Iterable[T], label: str, total: int | None) -> Iterator[T]:
     try:
         for item in items:
             yield item
-            count += item if isinstance(item, Rows) else 1
+            count += item if isinstance(item, RowCount) else 1
             seconds = time.monotonic() - start
-            if bar is None and seconds > PATIENCE:
+            if bar is None and seconds > SECONDS_BEFORE_BAR:
                 bar = Progress(console=Console(stderr=True), transient=True)
                 task = bar.add_task(label, total=total)
                 bar.start()
             if bar is not None:
-                pace = f"{label}, {count / seconds:,.0f} rows/s" if isinstance(item, Rows) else label
+                pace = f"{label}, {count / seconds:,.0f} rows/s" if isinstance(item, RowCount) else label
                 bar.update(task, completed=count, description=pace)
     finally:
         if bar is not None:
             bar.stop()
-
-
-def print_summary(document: dict[str, Any], *, quiet: bool) -> None:
-    """The verdicts in words, before and after where there are both, and what it cost."""
-    for name, target in document.get("targets", {}).items():
-        before = document.get("before", {}).get(name)
-        if before:
-            say(f"before  {before['sentence']}", quiet=quiet)
-        say(f"{'after   ' if before else ''}{target['sentence']}", quiet=quiet)
-        if target.get("curve"):
-            steps = [f"{step['advantage']['value']:.3f} with {step['ratio']:.0%}" for step in target["curve"]]
-            say(f"curve   Advantage by share of users known: {', '.join(steps)}.", quiet=quiet)
-    for name, target in document.get("two_releases", {}).items():
-        if target["verdict"] == "leak":
-            reached = target["headline"]["balanced_accuracy"]["value"]
-            say(
-                f"both    Who holds the earlier table too can guess {name}: balanced accuracy {reached:.1%}.",
-                quiet=quiet,
-            )
-    utility = document.get("utility", {})
-    _say_cost(utility.get("before", {}), utility.get("difference", {}), quiet=quiet)
-    _say_notes([*document.get("defense", {}).get("notes", []), *document.get("warnings", [])], quiet=quiet)
-
-
-def print_training(utility: dict[str, Any], *, quiet: bool) -> None:
-    """How well the trained model ranks, and, of a defended one, what attackers see, what it cost and what to know."""
-    for name in ("hr@10", "ndcg@10"):
-        e = utility[name]
-        say(f"{name:8}{e['value']:.4f}  [{e['low']:.4f}, {e['high']:.4f}]", quiet=quiet)
-    for when, found in utility.get("audit", {}).items():
-        for target in found.values():
-            say(f"{when:8}{target['sentence']}", quiet=quiet)
-    _say_cost(utility.get("undefended", {}), utility.get("difference", {}), quiet=quiet)
-    _say_notes(utility.get("notes", []), quiet=quiet)
-
-
-def _say_cost(before: dict[str, Any], difference: dict[str, Any], *, quiet: bool) -> None:
-    if change := difference.get("ndcg@10"):
-        span = f"[{change['low']:+.4f}, {change['high']:+.4f}]"
-        say(f"cost    NDCG@10 {before['ndcg@10']['value']:.4f} {change['value']:+.4f} {span}", quiet=quiet)
-
-
-def _say_notes(notes: Iterable[str], *, quiet: bool) -> None:
-    for note in notes:
-        if not quiet:
-            sys.stderr.write(f"recveil: {note}\n")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recveil.cli.options import Json, Quiet
-from recveil.cli.output import emit, guarded, say
+from recveil.cli.output import emit_json, guarded, print_line
 from recveil.core.errors import DataError, RecveilError, unknown_name
 
 if TYPE_CHECKING:
@@ -64,9 +64,11 @@ def run(
         limit=float("inf") if limit is None else limit,
         heard=_print_progress(quiet=quiet),
     )
-    emit({**tally.to_dict(), "plan": chosen.name, "size": chosen.size, "folder": str(folder)}, as_json=as_json)
+    emit_json({**tally.to_dict(), "plan": chosen.name, "size": chosen.size, "folder": str(folder)}, as_json=as_json)
     left = f", {tally.left} left: run again to go on" if tally.left else ""
-    say(f"{tally.before + tally.done} of {tally.total} cells are done{left}. Results: {folder}", quiet=quiet or as_json)
+    print_line(
+        f"{tally.before + tally.done} of {tally.total} cells are done{left}. Results: {folder}", silent=quiet or as_json
+    )
     if tally.failed:
         raise _report_failures(tally, folder)
 
@@ -84,16 +86,16 @@ def show(
 
     plan, store = _open_study(where, size, out)
     found = count_cells(plan, store)
-    emit(found, as_json=as_json)
+    emit_json(found, as_json=as_json)
     if as_json:
         return
-    say(f"{found['title']} ({found['size']}): {found['cells']} cells, {found['done']} done", quiet=False)
+    print_line(f"{found['title']} ({found['size']}): {found['cells']} cells, {found['done']} done", silent=False)
     rows = [[row[key] for key in ("data", "model", "defense", "done", "failed", "missing")] for row in found["rows"]]
     _print_table(["data", "model", "defense", "done", "failed", "missing"], rows)
     for cell in found["failures"][:5] if store is not None else []:
-        say(f"failed  {cell}  {store.read_failure(cell)['error']}", quiet=False)  # type: ignore[union-attr]
+        print_line(f"failed  {cell}  {store.read_failure(cell)['error']}", silent=False)  # type: ignore[union-attr]
     if found["elsewhere"]:
-        say(f"{found['elsewhere']} finished cells in the folder are not of this plan.", quiet=False)
+        print_line(f"{found['elsewhere']} finished cells in the folder are not of this plan.", silent=False)
 
 
 @app.command("diff")
@@ -111,13 +113,13 @@ def diff(
     from recveil.studies.store import open_store
 
     found = compare_stores(open_store(first), open_store(second))
-    emit(found, as_json=as_json)
+    emit_json(found, as_json=as_json)
     if as_json:
         return
-    say(f"{found['paired']} cells in both, {found['equal']} of them equal in every number.", quiet=False)
+    print_line(f"{found['paired']} cells in both, {found['equal']} of them equal in every number.", silent=False)
     for key, folder in (("only_first", first), ("only_second", second)):
         if found[key]:
-            say(f"{found[key]} cells in {folder} alone.", quiet=False)
+            print_line(f"{found[key]} cells in {folder} alone.", silent=False)
     rows = [[row["cell"], row["target"], row["metric"], *_format_comparison(row)] for row in found["rows"]]
     _print_table(["cell", "of", "metric", "first", "second", "difference", ""], rows)
 
@@ -200,4 +202,4 @@ def _print_table(head: list[str], rows: list[list[Any]]) -> None:
     texts = [head, *([str(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in texts) for i in range(len(head))]
     for row in texts:
-        say("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip(), quiet=False)
+        print_line("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip(), silent=False)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from recveil.cli.options import Json, Quiet
-from recveil.cli.output import emit, guarded, say
+from recveil.cli.output import emit_json, guarded, print_line
 from recveil.cli.study import app
 
 __all__ = ["app"]
@@ -30,21 +30,21 @@ def report(
 
     Example: recveil study report studies/raid2025_table2 --out report.html
     """
-    from recveil.core.files import check_parent
+    from recveil.core.files import check_output_file
     from recveil.report.study import write_figures, write_study
     from recveil.studies.store import open_store
     from recveil.studies.tables import build_study_result
 
     for path in (out, figures and figures / "figure.svg"):
         if path is not None:
-            check_parent(path)
+            check_output_file(path)
     argv = ["recveil", "study", "report", str(folder), *(["--format", form] if form != "html" else [])]
     argv += [*(["--out", str(out)] if out else []), *(["--figures", str(figures)] if figures else [])]
     document = build_study_result(open_store(folder), argv)
     drawn = write_figures(document, figures) if figures is not None else []
     beside = out.parent if out is not None else Path()
     document["figures"] = [{**one, "path": Path(relpath(one["path"], beside)).as_posix()} for one in drawn]
-    emit(document, as_json=as_json)
+    emit_json(document, as_json=as_json)
     if out is None and as_json:
         return
     made = write_study(document, out, form)
@@ -52,10 +52,10 @@ def report(
         sys.stdout.write(made)
         return
     for line in document["advice"]:
-        say(line, quiet=quiet or as_json)
+        print_line(line, silent=quiet or as_json)
     for one in drawn:
-        say(f"Figure: {one['path']}", quiet=quiet or as_json)
-    say(f"Report: {out}", quiet=quiet or as_json)
+        print_line(f"Figure: {one['path']}", silent=quiet or as_json)
+    print_line(f"Report: {out}", silent=quiet or as_json)
 
 
 @app.command("reproduction")
@@ -73,6 +73,6 @@ def reproduction(
     from recveil.studies.reproduction import write_reproduction as compared
 
     page, rows = compared(papers, results, paper)
-    emit([row.to_dict() for row in rows], as_json=as_json)
+    emit_json([row.to_dict() for row in rows], as_json=as_json)
     if not as_json:
         sys.stdout.write(page)

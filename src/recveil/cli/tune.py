@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from recveil.cli.options import Device, Json, Quiet, Seed, options_of
-from recveil.cli.output import emit, guarded, say
+from recveil.cli.options import Device, Json, Quiet, Seed, parse_options
+from recveil.cli.output import emit_json, guarded, print_line
 
 __all__ = ["tune"]
 
@@ -47,13 +47,13 @@ def tune(
     from recveil.workflows.documents import write_json
 
     wanted = search.Tuning(
-        data, model, defense, target, budget, trials, batch, panel, seed, device or "", options_of(option)
+        data, model, defense, target, budget, trials, batch, panel, seed, device or "", parse_options(option)
     )
     heard = _print_progress(quiet=quiet)
     document = search.tune(wanted, out, make_engine(engine, workers, address, 0.0), argv=sys.argv, heard=heard)
     write_json(out / "tune.json", document)
     _draw_frontier(document, out / "frontier.svg")
-    emit(document, as_json=as_json)
+    emit_json(document, as_json=as_json)
     _print_result(document, quiet=quiet or as_json)
 
 
@@ -66,31 +66,31 @@ def _print_progress(*, quiet: bool) -> Any:
 
 
 def _draw_frontier(document: Mapping[str, Any], path: Path) -> None:
-    from recveil.core.files import writing
+    from recveil.core.files import write_atomically
     from recveil.report.trials import frontier_svg
 
     drawn = frontier_svg(document)
-    with writing(path) as temporary:
+    with write_atomically(path) as temporary:
         temporary.write_text(drawn, encoding="utf-8")
 
 
 def _print_result(document: Mapping[str, Any], *, quiet: bool) -> None:
     """The frontier, the choice, and what the other users and items say of it."""
-    say("advantage  loss of NDCG@10, %  setting (validation users and items)", quiet=quiet)
+    print_line("advantage  loss of NDCG@10, %  setting (validation users and items)", silent=quiet)
     for one in document["frontier"]:
-        say(f"{one['advantage']:9.3f}  {one['loss']:18.1f}  {describe_setting(document, one)}", quiet=quiet)
+        print_line(f"{one['advantage']:9.3f}  {one['loss']:18.1f}  {describe_setting(document, one)}", silent=quiet)
     chosen = document["chosen"]
     if chosen is None:
         least = min((t["loss"] for t in document["trials"] if t["defended"]), default=None)
         spent = "" if least is None else f" The cheapest loses {least:.1f} %."
-        say(f"No setting that was tried stays within {document['budget']:g} %.{spent}", quiet=quiet)
+        print_line(f"No setting that was tried stays within {document['budget']:g} %.{spent}", silent=quiet)
         return
-    say(f"chosen for at most {document['budget']:g} %: {describe_setting(document, chosen)}", quiet=quiet)
+    print_line(f"chosen for at most {document['budget']:g} %: {describe_setting(document, chosen)}", silent=quiet)
     for line in document["audit"]["advice"]:
-        say(f"audit on the other users and the test items: {line}", quiet=quiet)
+        print_line(f"audit on the other users and the test items: {line}", silent=quiet)
     for error in document["audit"]["errors"]:
-        say(f"audit failed: {error}", quiet=quiet)
-    say(f"use it: {document['use']}", quiet=quiet)
+        print_line(f"audit failed: {error}", silent=quiet)
+    print_line(f"use it: {document['use']}", silent=quiet)
 
 
 def describe_setting(document: Mapping[str, Any], one: Mapping[str, Any]) -> str:

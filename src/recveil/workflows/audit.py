@@ -1,99 +1,35 @@
-"""From files to a document: the body of `recveil audit`, and what `recveil cloak` shares with it."""
+"""The flow of `recveil audit`: read, attack, build the result, write."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from recveil.attacks.attribute.panels import NEVER_HEADLINE, available
-from recveil.attacks.attribute.surfaces import two_releases
-from recveil.audits.attribute import folds as games
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.numeric import NumberAudit, audit_number
-from recveil.audits.attribute.risk import UserRisk, check_risk_path, user_risk, write_risk
-from recveil.audits.catalog import PANELS, lookup, panel
-from recveil.audits.verdicts import MARGIN, TargetAudit
-from recveil.core.errors import RecveilError, UsageError
-from recveil.core.files import check_parent
+from recveil.attacks.attribute.panels import is_blind, missing_members, panel_names
+from recveil.audits.attribute.risk import UserRisk, check_risk_path, measure_user_risk, write_user_risk
+from recveil.audits.verdicts import TargetAudit
+from recveil.core.errors import UsageError
+from recveil.core.files import check_output_file
+from recveil.core.result_parts import InputSummary
+from recveil.core.results import AuditResult
 from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray
-from recveil.data.io.attributes import joint
-from recveil.data.io.user_tables import Vectors, read_interactions
-from recveil.report.html import write_report
-from recveil.workflows.documents import audits, details, header, merged, protocol, write_json
-from recveil.workflows.inputs import Files
-from recveil.workflows.large_inputs import is_large, open_large
-from recveil.workflows.serving import data_of_run
+from recveil.data.io.attributes import join_attributes
+from recveil.data.io.user_tables import Vectors
+from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_details, collect_notes, collect_results
+from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
+from recveil.workflows.large_inputs import is_large_table, open_large_table
 
-__all__ = [
-    "Outputs",
-    "Protocol",
-    "activity_of",
-    "audit_files",
-    "check_outputs",
-    "described",
-    "notes_of",
-    "with_the_past",
-    "write_results",
-]
-
-RATIOS = (0.2, 0.4, 0.6, 0.8)
-"""Shares of the users whose attribute the attacker knows, for the curve."""
+__all__ = ["AuditOutputs", "AuditedTable", "audit_files", "audit_table", "check_output_files"]
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """Under which rules the attackers play."""
+class AuditOutputs:
+    """Files that an audit writes; None for those that nobody asked for.
 
-    panel: str = "fast"
-    folds: int = 5
-    seeds: int = 2
-    margin: float = MARGIN
-    permutations: int = 0
-    leak_ratio: float | None = None
-    surface: str = "user_vectors"
-    seed: int = 0
-    device: str | None = None
-    curve: bool = False
-
-    @property
-    def rules(self) -> games.Folds:
-        """How the users are dealt."""
-        return games.Folds(self.folds, self.seeds, leak_ratio=self.leak_ratio)
-
-    def run(self, x: FloatArray, targets: list[Attribute], *, seen_in: FloatArray | None = None) -> list[TargetAudit]:
-        """Audit each target on these vectors; the static attacker meets the users under attack in `seen_in`."""
-        attacks = panel(self.panel, self.device)
-        options = {"rules": self.rules, "permutations": self.permutations, "margin": self.margin, "seed": self.seed}
-        return [audit(x, t, attacks, seen_in=seen_in, **options) for t in targets]  # type: ignore[arg-type]
-
-    def run_numbers(self, x: FloatArray, targets: list[Attribute]) -> list[NumberAudit]:
-        """Audit each of these numbers by regression."""
-        return [audit_number(x, t, rules=self.rules, margin=self.margin, seed=self.seed) for t in targets]
-
-    def curves(self, x: FloatArray, targets: list[Attribute], results: list[TargetAudit]) -> dict[str, list[Any]]:
-        """For each target the headline at every leak ratio that these folds allow; `results` are the main run."""
-        most = 1 - 1 / self.folds
-        main = self.leak_ratio or most
-        others = [ratio for ratio in RATIOS if ratio < most + 1e-9 and abs(ratio - main) > 1e-9]
-        runs = {ratio: replace(self, leak_ratio=ratio, permutations=0).run(x, targets) for ratio in others}
-        runs[round(main, 4)] = results
-        return {t.name: [_at(ratio, runs[ratio][i]) for ratio in sorted(runs)] for i, t in enumerate(targets)}
-
-    def to_dict(self) -> dict[str, Any]:
-        """For the document."""
-        said = protocol(self.panel, self.rules, seed=self.seed, margin=self.margin, permutations=self.permutations)
-        return {**said, "surface": self.surface.replace("_", " "), "leak_ratio": self.leak_ratio}
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where to write what an audit found; nothing is written where no path is given."""
+    `printed` says that the whole result is printed, so that details are worth computing.
+    """
 
     report: Path | None = None
     out: Path | None = None
@@ -103,145 +39,166 @@ class Outputs:
     printed: bool = False
 
     @property
-    def in_full(self) -> bool:
-        """Whether anybody will see more than the verdicts."""
+    def needs_details(self) -> bool:
+        """Whether somebody will see more than the verdicts."""
         return self.printed or self.report is not None or self.out is not None
 
     def check(self) -> None:
-        """Find out before the work, not after it, that a result cannot be written."""
-        check_outputs(self.report, self.out, self.junit, self.sarif)
+        """Refuse files that cannot be written, before the work."""
+        check_output_files(self.report, self.out, self.junit, self.sarif)
         if self.risk is not None:
             check_risk_path(self.risk)
 
 
-def audit_files(
-    files: Files,
-    names: list[str],
-    rules: Protocol,
-    *,
-    outputs: Outputs | None = None,
-    before: Path | None = None,
-    together: bool = False,
-) -> dict[str, Any]:
-    """Attack what is in the files.
+@dataclass(frozen=True, eq=False)
+class AuditedTable:
+    """A table in memory, as the attacker sees it, with the attributes of its users.
 
-    With `before`, an earlier table of the same users: beside the attacker who learns from the new table, the static one
-    who learned from the old, and the one who holds both. With `together`, all targets also as joint classes.
-    Numbers are audited by regression on the table as it is; the rest is for classes.
+    Attributes:
+        summary: what was handed in.
+        x: one row for each user.
+        targets: attributes to attack.
+        before: an earlier release of the same users' vectors; needs `vectors`.
+        vectors: the released vectors, where the attacker sees another surface.
+        activity: interactions of each user, where known.
     """
-    outputs = outputs or Outputs()
+
+    summary: InputSummary
+    x: FloatArray
+    targets: Sequence[Attribute]
+    before: FloatArray | None = None
+    vectors: FloatArray | None = None
+    activity: IntArray | None = None
+
+
+def audit_files(
+    files: InputFiles,
+    names: list[str],
+    protocol: AuditProtocol,
+    *,
+    outputs: AuditOutputs | None = None,
+    before: Path | None = None,
+    joint: bool = False,
+    command_line: Sequence[str] = (),
+) -> AuditResult:
+    """Attack what is in the files, and write what was asked for.
+
+    Args:
+        files: the tables.
+        names: attributes to attack; all of them if empty.
+        protocol: the rules.
+        outputs: files to write.
+        before: an earlier table of the same users, for attackers who hold both.
+        joint: attack all classes together as well.
+        command_line: what made this result, kept in it.
+    """
+    outputs = outputs or AuditOutputs()
     outputs.check()
-    lookup("panel", rules.panel, PANELS)
-    vectors, named, drawn = _read(files, names, rules, before)
-    targets, numbers = ([t for t in named if t.continuous == kind] for kind in (False, True))
-    if together and len(targets) > 1:
-        targets = [*targets, joint(targets)]
-    clock = Clock()
-    with clock.step("look"):
-        x = files.view(vectors, rules.surface, seed=rules.seed)
-    with clock.step("audit"):
-        results, guessed = rules.run(x, targets), rules.run_numbers(x, numbers)
-    document: dict[str, Any] = {
-        **header("audit", sys.argv),
-        "input": {**described(files, vectors), **drawn},
-        "protocol": rules.to_dict(),
-        "targets": audits([*results, *guessed]),
-        "timings": clock.seconds,
-        "warnings": [*_left_out(rules.panel), *drawn.values(), *notes_of([*results, *guessed])],
-    }
-    if before is not None:
-        with clock.step("audit with the earlier table"):
-            document |= with_the_past(files.before(before, vectors), vectors.x, targets, rules)
-    if outputs.in_full:
-        with clock.step("look where it leaks"):
-            [told] = details(
-                [x], targets, [results], rules.rules, seed=rules.seed, activity=activity_of(files, vectors)
+    attack_names, clock = protocol.attack_names, Clock()
+    vectors, targets, sample = _read_table(files, names, protocol, before)
+    classes = [target for target in targets if not target.is_numeric]
+    if joint and len(classes) > 1:
+        targets = [*targets, join_attributes(classes)]
+    with clock.measure_step("look"):
+        x = files.read_surface(vectors, protocol.surface, seed=protocol.seed)
+    table = AuditedTable(
+        summarize_input(files, vectors, sample=sample),
+        x,
+        targets,
+        None if before is None else files.read_earlier(before, vectors),
+        vectors.x,
+        count_activity(files, vectors) if outputs.needs_details else None,
+    )
+    result, audits = audit_table(table, protocol, details=outputs.needs_details, clock=clock)
+    warnings = [*_list_missing_attacks(protocol, attack_names), *([sample] if sample else []), *result.warnings]
+    result = result.model_copy(update={"warnings": warnings, "command_line": list(command_line)})
+    _write_outputs(result, outputs, vectors, audits)
+    return result
+
+
+def audit_table(
+    table: AuditedTable, protocol: AuditProtocol, *, details: bool = True, clock: Clock | None = None
+) -> tuple[AuditResult, list[TargetAudit]]:
+    """Attack a table in memory; return the result and the audits behind it.
+
+    Args:
+        table: the table.
+        protocol: the rules.
+        details: add leak maps and accuracy by activity.
+        clock: takes the seconds of each step.
+    """
+    clock = clock or Clock()
+    classes = [target for target in table.targets if not target.is_numeric]
+    numbers = [target for target in table.targets if target.is_numeric]
+    with clock.measure_step("audit"):
+        audits = protocol.audit_classes(table.x, classes)
+        numeric = protocol.audit_numbers(table.x, numbers)
+    past: dict[str, Results] = {}
+    if table.before is not None:
+        with clock.measure_step("audit with the earlier table"):
+            past = protocol.audit_past(table.before, table.x if table.vectors is None else table.vectors, classes)
+    results = collect_results(audits)
+    if details and audits:
+        with clock.measure_step("map the leaks"):
+            [results] = attach_details(
+                [table.x], classes, [audits], protocol.rules, seed=protocol.seed, activity=table.activity
             )
-        document["targets"] = merged(document["targets"], told)
-    if rules.curve:
-        with clock.step("audit with fewer known users"):
-            curves = rules.curves(x, targets, results)
-        document["targets"] = merged(document["targets"], {name: {"curve": c} for name, c in curves.items()})
-    if outputs.risk is not None:
-        write_risk(outputs.risk, vectors.ids, {r.target: _risk(r) for r in results})
-    write_results(document, outputs.report, outputs.out)
-    return document
+    if protocol.curve:
+        with clock.measure_step("audit with fewer known users"):
+            curves = protocol.audit_curve(table.x, classes, audits)
+        results = {name: r.model_copy(update={"curve": curves.get(name)}) for name, r in results.items()}
+    results |= collect_results(numeric)
+    result = AuditResult(
+        input=table.summary,
+        protocol=protocol.to_result(),
+        targets={target.name: results[target.name] for target in table.targets},
+        **past,
+        timings=clock.seconds,
+        warnings=collect_notes([*audits, *numeric]),
+    )
+    return result, audits
 
 
-def _read(
-    files: Files, names: list[str], rules: Protocol, before: Path | None
-) -> tuple[Vectors, list[Attribute], dict[str, str]]:
-    """The vectors and the attributes of their users; of a large table those of a sample, and what is said of it."""
-    if not is_large(files):
-        return *files.read(names, numbers=True), {}
-    if rules.surface != "user_vectors" or before is not None:
-        what = "--before" if before is not None else f"--surface {rules.surface}"
+def check_output_files(*paths: Path | None) -> None:
+    """Refuse files that cannot be written, before the work."""
+    for path in paths:
+        if path is not None:
+            check_output_file(path)
+
+
+def _read_table(
+    files: InputFiles, names: list[str], protocol: AuditProtocol, before: Path | None
+) -> tuple[Vectors, list[Attribute], str | None]:
+    """Read the vectors and attributes; of a large table those of a sample, with the sentence that says so."""
+    if not is_large_table(files):
+        return *files.read(names, numbers=True), None
+    if protocol.surface != "user_vectors" or before is not None:
+        what = "`before`" if before is not None else f"`surface` {protocol.surface}"
         raise UsageError(f"{what} cannot be used with a large table. Take a part of it that fits into memory.")
-    vectors, targets, sentence = open_large(files, names).drawn(rules.rules, rules.margin, rules.seed)
-    return vectors, targets, {"sample": sentence}
+    return open_large_table(files, names).draw_sample(protocol.rules, protocol.margin, protocol.seed)
 
 
-def activity_of(files: Files, vectors: Vectors) -> IntArray | None:
-    """How many interactions each user has: from the file of them, or from the data that the run was trained on."""
-    n = len(vectors.x)
-    if files.interactions is not None:
-        return np.bincount(read_interactions(files.interactions, vectors.ids).user, minlength=n).astype(np.int64)
-    if files.run is None:
-        return None
-    try:
-        _, data, rows = data_of_run(files.run, vectors)
-    except RecveilError:
-        return None  # the data of the run need not be at hand where it is audited
-    return np.bincount(rows[data.user], minlength=n).astype(np.int64)
-
-
-def _at(ratio: float, result: TargetAudit) -> dict[str, Any]:
-    reached = {metric: getattr(result.headline, metric).to_dict() for metric in ("advantage", "balanced_accuracy")}
-    return {"ratio": ratio, **reached}
-
-
-def _risk(result: TargetAudit) -> UserRisk:
-    looking = {name: trials for name, trials in result.played.items() if name not in NEVER_HEADLINE}
-    return user_risk(looking, len(result.users), users=result.users)
-
-
-def with_the_past(before: FloatArray, after: FloatArray, targets: list[Attribute], rules: Protocol) -> dict[str, Any]:
-    """The attackers that a release has to fear when an earlier one is out already."""
-    return {
-        "static": audits(rules.run(before, targets, seen_in=after)),
-        "two_releases": audits(rules.run(two_releases(before, after), targets)),
-    }
-
-
-def described(files: Files, vectors: Vectors) -> dict[str, Any]:
-    """What was handed in."""
-    name = (files.run or files.embeddings or Path()).name
-    return {"name": name, "n_users": len(vectors.x), "d": vectors.x.shape[1]}
-
-
-def _left_out(name: str) -> list[str]:
-    """What of the panel cannot run here."""
-    missing = [attack for attack in PANELS[name] if attack not in available(PANELS[name])]
+def _list_missing_attacks(protocol: AuditProtocol, names: Sequence[str]) -> list[str]:
+    """List attacks of the panel that cannot run on this machine."""
+    if protocol.attacks or protocol.panel not in panel_names():
+        return []
+    missing = missing_members(protocol.panel)
     return [
-        f"{attack} was left out: its package is not installed (pip install 'recveil[xgboost]')." for attack in missing
+        f"The attack {name} was left out: its package is not installed (see `recveil doctor`)."
+        for name in names
+        if name in missing
     ]
 
 
-def notes_of(results: Sequence[TargetAudit | NumberAudit]) -> list[str]:
-    """What the audits have to say beside their numbers, each thing once."""
-    return list(dict.fromkeys(note for result in results for note in result.notes))
+def _write_outputs(result: AuditResult, outputs: AuditOutputs, vectors: Vectors, audits: Sequence[TargetAudit]) -> None:
+    if outputs.risk is not None:
+        write_user_risk(outputs.risk, vectors.ids, {audit.target: _measure_risk(audit) for audit in audits})
+    if outputs.report is not None:
+        result.write_html(outputs.report)
+    if outputs.out is not None:
+        result.write_json(outputs.out)
 
 
-def check_outputs(*paths: Path | None) -> None:
-    """Find out before the work, not after it, that a result cannot be written."""
-    for path in paths:
-        if path is not None:
-            check_parent(path)
-
-
-def write_results(document: Mapping[str, Any], report: Path | None, out: Path | None) -> None:
-    """The page and the JSON file, where they were asked for."""
-    if report is not None:
-        write_report(document, report)
-    if out is not None:
-        write_json(out, document)
+def _measure_risk(audit: TargetAudit) -> UserRisk:
+    informative = {name: trials for name, trials in audit.trials.items() if not is_blind(name)}
+    return measure_user_risk(informative, len(audit.users), users=audit.users)

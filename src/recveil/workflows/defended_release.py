@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from recveil.core.device import repeatable
+from recveil.core.device import deterministic_algorithms
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.protocols import EmbeddingDefense, Recommender, UtilityLoss
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray, Release, Split
 from recveil.defenses import DEFENSES
-from recveil.metrics.ranking import Ranks, known_as_misses, rank, seen_items
+from recveil.metrics.ranking import Ranks, collect_seen_items, count_known_as_misses, rank
 from recveil.models import MODELS
-from recveil.models.losses import bpr_of_users
-from recveil.models.scoring import release, top_k
+from recveil.models.losses import make_bpr_loss
+from recveil.models.scoring import make_release, top_k
 
 __all__ = [
     "ChosenDefense",
@@ -117,20 +117,20 @@ def train_and_defend(
     """
     place = "" if defense is None else defense.place
     method = None if defense is None else defense.make(recipe.device)
-    with clock.step("train undefended"):
+    with clock.measure_step("train undefended"):
         undefended = _fit_model(recipe.make_model(None), split, seed=recipe.seed)
     model, platform = undefended, split
     if place in ("data", "training"):
-        with clock.step("train"):
+        with clock.measure_step("train"):
             model = recipe.make_model(defense)
             platform = _fit_defended(model, split, targets, method, place, seed=recipe.seed)
-    with clock.step("defend"):
+    with clock.measure_step("defend"):
         if place == "embeddings":
             loss = _utility_loss(recipe, model, split)
             vectors = defend_vectors(method, model.user_vectors_, targets, seed=recipe.seed, utility=loss)
             released = _release_vectors(model, vectors, platform, recipe.k)
         else:
-            released = release(model, platform, recipe.k)
+            released = make_release(model, platform, recipe.k)
     return DefendedRelease(released, platform, model, undefended, place)
 
 
@@ -154,7 +154,7 @@ def select_targets(
     for name in names:
         if name not in attributes:
             raise unknown_name(f"attribute in {source}", name, attributes)
-        if attributes[name].continuous and not numbers:
+        if attributes[name].is_numeric and not numbers:
             raise DataError(f"Attribute '{name}' is a number, not a class. Cut it into classes with bins first.")
     return [attributes[name] for name in names]
 
@@ -183,8 +183,8 @@ def defend_vectors(
     """
     if not x.shape[1]:
         raise UsageError("This model has no user vectors, so an embedding defense has nothing to act on.")
-    with repeatable():
-        return defense(x, stack_codes(targets), rng=generator(seed, "cloak"), utility=utility)
+    with deterministic_algorithms():
+        return defense(x, stack_codes(targets), rng=make_generator(seed, "cloak"), utility=utility)
 
 
 def rank_served_items(score: Callable[..., FloatArray], split: Split, platform: Split) -> Ranks:
@@ -193,8 +193,8 @@ def rank_served_items(score: Callable[..., FloatArray], split: Split, platform: 
     A platform does not recommend what it takes for seen, so a test item that a defense wrote into the profile is a
     miss.
     """
-    seen = seen_items(platform.train, platform.valid)
-    return known_as_misses(rank(score, split.test, seen), split.test, seen)
+    seen = collect_seen_items(platform.train, platform.valid)
+    return count_known_as_misses(rank(score, split.test, seen), split.test, seen)
 
 
 def measure_displacement(before: FloatArray, after: FloatArray) -> float:
@@ -204,8 +204,8 @@ def measure_displacement(before: FloatArray, after: FloatArray) -> float:
 
 
 def _fit_model(model: Recommender, split: Split, *, seed: int) -> Recommender:
-    with repeatable():
-        return model.fit(split, rng=generator(seed, "train"))
+    with deterministic_algorithms():
+        return model.fit(split, rng=make_generator(seed, "train"))
 
 
 def _fit_defended(
@@ -215,12 +215,12 @@ def _fit_defended(
     penalty = None
     if place == "data":
         names = [target.name for target in targets]
-        split = replace(split, train=method(split.train, names, rng=generator(seed, "defense")))
+        split = replace(split, train=method(split.train, names, rng=make_generator(seed, "defense")))
     else:
         # The stream that a map after training would have: a map at the end of training is then the very same.
-        penalty = method(targets, epochs=model.epochs, rng=generator(seed, "cloak"))
-    with repeatable():
-        model.fit(split, penalty=penalty, rng=generator(seed, "train"))
+        penalty = method(targets, epochs=model.epochs, rng=make_generator(seed, "cloak"))
+    with deterministic_algorithms():
+        model.fit(split, penalty=penalty, rng=make_generator(seed, "train"))
     return split
 
 
@@ -230,7 +230,7 @@ def _release_vectors(model: Recommender, vectors: FloatArray, platform: Split, k
     def score(users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         return model.score(users, vectors[users] if user_vectors is None else user_vectors)
 
-    seen = seen_items(platform.train, platform.valid)
+    seen = collect_seen_items(platform.train, platform.valid)
     lists = top_k(score, np.arange(platform.train.n_users), k, seen)
     return Release(vectors, model.item_vectors_, lists, score)
 
@@ -239,8 +239,8 @@ def _utility_loss(recipe: ReleaseRecipe, model: Recommender, split: Split) -> Ut
     """Return the loss of a table of user vectors; None where scores are not products of vectors."""
     if not MODELS.traits(recipe.model_name).dot_product:
         return None
-    rng = generator(recipe.seed, "loss")
-    return bpr_of_users(split.train, model.item_vectors_, device=recipe.device, rng=rng)
+    rng = make_generator(recipe.seed, "loss")
+    return make_bpr_loss(split.train, model.item_vectors_, device=recipe.device, rng=rng)
 
 
 def fitted(  # type: ignore[no-untyped-def]
@@ -257,8 +257,8 @@ def fitted(  # type: ignore[no-untyped-def]
 def protect(model: Recommender, split: Split, defense, targets, *, k: int, rng=None, utility=None) -> Release:  # type: ignore[no-untyped-def]
     """Release a trained model (until studies use `train_and_defend`)."""
     if defense is None:
-        return release(model, split, k)
-    with repeatable():
+        return make_release(model, split, k)
+    with deterministic_algorithms():
         vectors = defense(model.user_vectors_, stack_codes(targets), rng=rng, utility=utility)
     return _release_vectors(model, vectors, split, k)
 

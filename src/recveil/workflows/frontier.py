@@ -3,104 +3,108 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from recveil.audits.catalog import EMBEDDING_DEFENSES, make
-from recveil.audits.verdicts import TargetAudit
-from recveil.core.progress import track
-from recveil.core.random import generator
+from recveil.core.progress import track_progress
+from recveil.core.result_parts import Frontier, FrontierPoint, FrontierTarget
+from recveil.core.traits import DefenseTraits
 from recveil.core.types import Attribute, FloatArray
+from recveil.defenses import DEFENSES
 from recveil.metrics import ranking
 from recveil.metrics.pareto import find_knee
-from recveil.workflows.defended_release import measure_displacement, stack_codes
-from recveil.workflows.serving import Serving
+from recveil.workflows.audit_protocol import AuditProtocol
+from recveil.workflows.defended_release import ChosenDefense, defend_vectors, measure_displacement
+from recveil.workflows.utility import Recommendations
 
-__all__ = ["frontier"]
+__all__ = ["build_frontier"]
 
 STRENGTHS = (0.25, 0.5, 0.75, 1.0)
-BENT = ("attrcloak",)
-"""Methods whose strength is not a straight walk to the full defense; the others are run once, and walked."""
-
-LARGE = 20_000
-SQUARE = ("d2d",)
-"""Methods that cost the square of the users; left out above `LARGE` users."""
-
-MADE_FOR_TRAINING = ("adversarial-pot", "raid-pot")
-NEEDS_LOSS = ("attrcloak-dd",)
+MAX_USERS_FOR_QUADRATIC = 20_000
+"""Methods whose cost grows with the square of the users are left out above this."""
 
 
-def frontier(
-    x: FloatArray,
-    targets: list[Attribute],
-    attack: Callable[[FloatArray], list[TargetAudit]],
-    *,
-    serving: Serving | None,
-    seed: int,
-    device: str | None,
-) -> dict[str, Any]:
-    """One point for each method and strength, and the undefended table; `knee` is the best bargain among them."""
-    base = serving.ranks(x) if serving else None
-    points = [_point("none", 0.0, x, x, attack, serving, base)]
-    names = [n for n in EMBEDDING_DEFENSES if not _impossible(n, x, serving)]
-    for name in track(names, "drawing the frontier", len(names)):
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The undefended table, and how points of the frontier are measured on it."""
+
+    x: FloatArray
+    targets: Sequence[Attribute]
+    protocol: AuditProtocol
+    recommendations: Recommendations | None
+    ranks: ranking.Ranks | None
+
+    def measure_point(self, name: str, strength: float, after: FloatArray, *, seconds: float = 0.0) -> FrontierPoint:
+        """Audit and price one defended table."""
+        audits = self.protocol.audit_classes(after, self.targets)
+        worst = max(audits, key=lambda audit: audit.headline.advantage.value)
+        displacement = measure_displacement(self.x, after)
+        change, cost = None, displacement
+        if self.recommendations is not None and self.ranks is not None:
+            before, now = (ranking.ndcg(r, 10) for r in (self.ranks, self.recommendations.rank_test_items(after)))
+            change = ranking.estimate_difference(now, before)
+            cost = -change.value / max(float(before.mean()), 1e-12)
+        return FrontierPoint(
+            method=name,
+            strength=strength,
+            displacement=displacement,
+            cost=cost,
+            advantage=worst.headline.advantage.value,
+            seconds=seconds,
+            targets={a.target: FrontierTarget(verdict=a.verdict, advantage=a.headline.advantage) for a in audits},
+            ndcg_change=change,
+        )
+
+    def defend(self, name: str, strength: float) -> FloatArray:
+        """Return the table as this method leaves it at this strength."""
+        seed, device = self.protocol.seed, self.protocol.device
+        method = ChosenDefense(name, {"strength": strength}).make(device)
+        loss = None
+        if self.recommendations is not None and DEFENSES.traits(name).needs_loss:
+            loss = self.recommendations.make_loss(device=device, seed=seed)
+        return defend_vectors(method, self.x, self.targets, seed=seed, utility=loss)
+
+
+def build_frontier(
+    x: FloatArray, targets: Sequence[Attribute], protocol: AuditProtocol, recommendations: Recommendations | None
+) -> Frontier:
+    """Measure every method at several strengths, and the undefended table.
+
+    Args:
+        x: the undefended user vectors.
+        targets: attributes to protect.
+        protocol: the rules of the audits.
+        recommendations: how users are served; without it the cost is the displacement.
+
+    Returns:
+        The points; `knee` is the best bargain among them.
+    """
+    ranks = recommendations.rank_test_items(x) if recommendations else None
+    table = _Table(x, targets, protocol, recommendations, ranks)
+    methods = [traits for traits in DEFENSES.all_traits() if traits.place == "embeddings"]
+    excluded = {traits.name: reason for traits in methods if (reason := _exclusion_reason(traits, table))}
+    points = [table.measure_point("none", 0.0, x)]
+    included = [traits for traits in methods if traits.name not in excluded]
+    for traits in track_progress(included, "measuring the frontier", len(included)):
         start = time.perf_counter()
-        full = _cloaked(name, 1.0, x, targets, serving, seed, device)
+        full = table.defend(traits.name, 1.0)
         seconds = time.perf_counter() - start
         for strength in STRENGTHS:
-            bent = name in BENT and strength < 1
-            part = _cloaked(name, strength, x, targets, serving, seed, device) if bent else x + strength * (full - x)
-            point = _point(name, strength, x, np.asarray(part, np.float32), attack, serving, base)
-            points.append({**point, "seconds": seconds})
-    best = find_knee([(p["advantage"], p["cost"]) for p in points])
-    left = {name: _impossible(name, x, serving) for name in EMBEDDING_DEFENSES if name not in names}
-    measure = "loss of NDCG@10" if serving else "displacement"
-    return {"cost": measure, "points": points, "knee": best, "left_out": left}
+            straight = traits.blends or strength == 1
+            part = x + strength * (full - x) if straight else table.defend(traits.name, strength)
+            points.append(table.measure_point(traits.name, strength, np.asarray(part, np.float32), seconds=seconds))
+    knee = find_knee([(point.advantage, point.cost) for point in points])
+    measure = "loss of NDCG@10" if recommendations else "displacement"
+    return Frontier(cost_measure=measure, points=points, knee=knee, excluded=excluded)
 
 
-def _impossible(name: str, x: FloatArray, serving: Serving | None) -> str:
-    if name in MADE_FOR_TRAINING:
-        return "it is made for training, and here to compare with that"
-    if name in NEEDS_LOSS and (serving is None or serving.items is None):
+def _exclusion_reason(traits: DefenseTraits, table: _Table) -> str:
+    if traits.for_comparison:
+        return "it is made for training, and is here to compare with that"
+    if traits.needs_loss and (table.recommendations is None or table.recommendations.items is None):
         return "it needs item vectors and interactions"
-    if name in SQUARE and len(x) > LARGE:
-        return f"it costs the square of the users, and there are more than {LARGE:,}"
+    if traits.quadratic and len(table.x) > MAX_USERS_FOR_QUADRATIC:
+        return f"its cost grows with the square of the users, and there are more than {MAX_USERS_FOR_QUADRATIC:,}"
     return ""
-
-
-def _cloaked(
-    name: str,
-    strength: float,
-    x: FloatArray,
-    targets: list[Attribute],
-    serving: Serving | None,
-    seed: int,
-    device: str | None,
-) -> FloatArray:
-    method = make("defense", name, EMBEDDING_DEFENSES, strength=strength, device=device)
-    loss = serving.loss(device=device, rng=generator(seed, "loss")) if serving and name in NEEDS_LOSS else None
-    return method(x, stack_codes(targets), rng=generator(seed, "cloak"), utility=loss)
-
-
-def _point(
-    name: str,
-    strength: float,
-    before: FloatArray,
-    after: FloatArray,
-    attack: Callable[[FloatArray], list[TargetAudit]],
-    serving: Serving | None,
-    base: ranking.Ranks | None,
-) -> Mapping[str, Any]:
-    found = attack(after)
-    worst = max(found, key=lambda f: f.headline.advantage.value)
-    moved = measure_displacement(before, after)
-    point: dict[str, Any] = {"method": name, "strength": strength, "displacement": moved, "cost": moved}
-    point |= {"advantage": worst.headline.advantage.value, "seconds": 0.0}
-    point["targets"] = {f.target: {"verdict": f.verdict, "advantage": f.headline.advantage.to_dict()} for f in found}
-    if serving is not None and base is not None:
-        was, now = ranking.ndcg(base, 10), ranking.ndcg(serving.ranks(after), 10)
-        change, level = ranking.difference(now, was), max(float(was.mean()), 1e-12)
-        point |= {"ndcg@10": change.to_dict(), "cost": -change.value / level}
-    return point

@@ -1,4 +1,4 @@
-"""What the user hands in, read and brought into one order: a release, what is known of its users, and its past."""
+"""Inputs of the commands on tables: user vectors, attributes, and what else is known of a release, in one order."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from recveil.attacks.attribute.surfaces import look
-from recveil.core.errors import DataError, UsageError
-from recveil.core.random import generator
+from recveil.attacks.attribute.surfaces import build_view
+from recveil.core.errors import DataError, RecveilError, UsageError
+from recveil.core.random import make_generator
+from recveil.core.result_parts import InputSummary
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Release
-from recveil.data.io.ids import Ids, comparable, known
-from recveil.data.io.tables import ITEM, column, read_table
+from recveil.data.io.ids import Ids, normalize_ids, require_positions
+from recveil.data.io.tables import ITEM_NAMES, read_table, require_column
 from recveil.data.io.user_tables import (
     Vectors,
     read_attributes,
@@ -22,13 +23,27 @@ from recveil.data.io.user_tables import (
     read_recommendations,
 )
 from recveil.workflows.defended_release import select_targets
+from recveil.workflows.utility import load_run_data
 
-__all__ = ["Files"]
+__all__ = ["InputFiles", "count_activity", "summarize_input"]
 
 
 @dataclass(frozen=True)
-class Files:
-    """A table of vectors and one of attributes, or a folder that `recveil train` wrote; the rest is optional."""
+class InputFiles:
+    """A table of vectors and one of attributes, or a folder that `recveil train` wrote; the rest is optional.
+
+    Attributes:
+        embeddings: table of user vectors.
+        attributes: table of attributes.
+        ids: ids of the rows, for a table of vectors without any.
+        run: folder that `recveil train` wrote, in place of the two tables.
+        item_embeddings: table of item vectors.
+        recommendations: lists that users are shown.
+        interactions: interactions of the users.
+        numeric: columns that hold numbers, not classes.
+        bins: edges that cut a numeric column into classes.
+        stream: read and write in blocks.
+    """
 
     embeddings: Path | None
     attributes: Path | None
@@ -42,33 +57,33 @@ class Files:
     stream: bool = False
 
     def read(self, names: list[str], *, numbers: bool = False) -> tuple[Vectors, list[Attribute]]:
-        """The vectors, and the named attributes of their users; without names, all, or all that are classes."""
-        table, facts = self._paths()
+        """Read the vectors and the named attributes of their users; without names all, or all that are classes."""
+        table, facts = self._find_tables()
         vectors = read_embeddings(table, self.ids)
         attributes = read_attributes(facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names)
-        chosen = names or [name for name, a in attributes.items() if numbers or not a.continuous]
+        chosen = names or [name for name, a in attributes.items() if numbers or not a.is_numeric]
         return vectors, select_targets(attributes, chosen, str(facts), numbers=numbers)
 
-    def view(self, vectors: Vectors, surface: str, *, seed: int) -> FloatArray:
-        """What the attacker looks at: the vectors themselves, or another surface of what was handed in."""
+    def read_surface(self, vectors: Vectors, surface: str, *, seed: int) -> FloatArray:
+        """Return what the attacker sees: the vectors themselves, or another surface of the release."""
         if surface == "user_vectors":
             return vectors.x
-        exposed, history = self._release(vectors)
-        return look(exposed, surface, history=history, rng=generator(seed, "view"))
+        exposed, history = self._read_release(vectors)
+        return build_view(exposed, surface, history=history, rng=make_generator(seed, "view"))
 
-    def before(self, path: Path, vectors: Vectors) -> FloatArray:
-        """The same users' vectors in an earlier release, in the order of this one."""
+    def read_earlier(self, path: Path, vectors: Vectors) -> FloatArray:
+        """Return the same users' vectors in an earlier release, in the order of this one."""
         earlier = read_embeddings(path)
         if earlier.x.shape[1] != vectors.x.shape[1]:
             raise DataError(
                 f"The vectors in {path} have {earlier.x.shape[1]} numbers and the new ones {vectors.x.shape[1]}. "
                 "Give the table that these were made from."
             )
-        return np.asarray(earlier.x[known(vectors.ids, earlier.ids, "the new table", "user")])
+        return np.asarray(earlier.x[require_positions(vectors.ids, earlier.ids, "the new table", "user")])
 
-    def _release(self, vectors: Vectors) -> tuple[Release, Dataset | None]:
-        items_path = self.item_embeddings or self._of_run("items.parquet")
-        lists_path = self.recommendations or self._of_run("recommendations.parquet")
+    def _read_release(self, vectors: Vectors) -> tuple[Release, Dataset | None]:
+        items_path = self.item_embeddings or self._find_in_run("items.parquet")
+        lists_path = self.recommendations or self._find_in_run("recommendations.parquet")
         items = read_embeddings(items_path, of="item") if items_path else None
         x, y = vectors.x, None if items is None else items.x
         if y is not None and x.shape[1] != y.shape[1]:
@@ -78,7 +93,7 @@ class Files:
             )
         lists = None
         if lists_path is not None:
-            ids = _item_ids(lists_path) if items is None else items.ids
+            ids = _list_item_ids(lists_path) if items is None else items.ids
             lists = read_recommendations(lists_path, vectors.ids, ids)
         history = read_interactions(self.interactions, vectors.ids) if self.interactions else None
 
@@ -88,25 +103,45 @@ class Files:
 
         return Release(x, y, lists, None if y is None else score), history
 
-    def _of_run(self, name: str) -> Path | None:
+    def _find_in_run(self, name: str) -> Path | None:
         path = self.run / name if self.run is not None else None
         return path if path is not None and path.is_file() else None
 
-    def _paths(self) -> tuple[Path, Path]:
+    def _find_tables(self) -> tuple[Path, Path]:
         if self.run is not None:
             if self.embeddings or self.attributes:
-                raise UsageError("Give either --run or --embeddings and --attributes, not both.")
+                raise UsageError("Give either `run`, or `embeddings` and `attributes`, not both.")
             if not (self.run / "users.parquet").is_file():
                 raise DataError(
                     f"{self.run} has no users.parquet. Name a folder that `recveil train` wrote vectors into."
                 )
             return self.run / "users.parquet", self.run / "attributes.parquet"
         if self.embeddings is None or self.attributes is None:
-            raise UsageError("Give --embeddings FILE and --attributes FILE, or --run FOLDER.")
+            raise UsageError("Give `embeddings` and `attributes` (files), or `run` (a folder).")
         return self.embeddings, self.attributes
 
 
-def _item_ids(path: Path) -> Ids:
-    """The items that a file of lists names, each once."""
+def summarize_input(files: InputFiles, vectors: Vectors, *, sample: str | None = None) -> InputSummary:
+    """Return what was handed in as a part of a result."""
+    name = (files.run or files.embeddings or Path()).name
+    return InputSummary(name=name, n_users=len(vectors.x), d=vectors.x.shape[1], sample=sample)
+
+
+def count_activity(files: InputFiles, vectors: Vectors) -> IntArray | None:
+    """Count the interactions of each user, from their file or from the data that the run was trained on."""
+    n = len(vectors.x)
+    if files.interactions is not None:
+        return np.bincount(read_interactions(files.interactions, vectors.ids).user, minlength=n).astype(np.int64)
+    if files.run is None:
+        return None
+    try:
+        _, data, rows = load_run_data(files.run, vectors)
+    except RecveilError:
+        return None  # the data of the run need not be on the machine that audits it
+    return np.bincount(rows[data.user], minlength=n).astype(np.int64)
+
+
+def _list_item_ids(path: Path) -> Ids:
+    """List the items that a file of lists names, each once."""
     table = read_table(path)
-    return comparable(table.column(column(table, ITEM, path)), path).unique()
+    return normalize_ids(table.column(require_column(table, ITEM_NAMES, path)), path).unique()

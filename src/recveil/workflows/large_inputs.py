@@ -1,4 +1,4 @@
-"""When what is handed in is a large table: how it is recognized, opened, and what cannot be asked of it."""
+"""Tables larger than memory: how they are recognized and opened, and what cannot be asked of them."""
 
 from __future__ import annotations
 
@@ -6,78 +6,81 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.types import Attribute
-from recveil.data.io.vectors import PARQUET, Vectors, id_file
-from recveil.streaming.audit_sample import Stratified, stratify
+from recveil.data.io.vectors import PARQUET_SUFFIXES, Vectors, read_ids
+from recveil.streaming.audit_sample import SampleDesign, design_sample
 from recveil.streaming.block_table import Table, open_table
-from recveil.streaming.engines import Engine
-from recveil.streaming.labels import Facts
-from recveil.streaming.ray_engine import RayEngine
-from recveil.workflows.inputs import Files
+from recveil.streaming.engines import TaskEngine
+from recveil.streaming.labels import AttributeSource
+from recveil.streaming.ray_engine import RayTaskEngine
+from recveil.workflows.inputs import InputFiles
 
-__all__ = ["Large", "engine_of", "is_large", "open_large"]
+__all__ = ["LargeTable", "is_large_table", "make_engine", "open_large_table"]
 
-LARGE_BYTES = 1 << 30
+MAX_BYTES_IN_MEMORY = 1 << 30
 """A single file of more bytes than this is not read into memory."""
 
 ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True, eq=False)
-class Large:
-    """A large table, and where the classes of its users stand."""
+class LargeTable:
+    """A large table, and where the classes of its users are."""
 
     table: Table
-    facts: Facts
+    facts: AttributeSource
 
-    def stratified(self, rules: Folds, margin: float, seed: int, engine: Engine | None = None) -> Stratified:
-        """Which users an audit under these rules draws."""
-        return stratify(self.table, self.facts, rules, margin, seed=seed, engine=engine)
+    def plan_sample(
+        self, rules: CrossValidation, margin: float, seed: int, engine: TaskEngine | None = None
+    ) -> SampleDesign:
+        """Plan which users an audit under these rules draws."""
+        return design_sample(self.table, self.facts, rules, margin, seed=seed, engine=engine)
 
-    def drawn(self, rules: Folds, margin: float, seed: int) -> tuple[Vectors, list[Attribute], str]:
-        """The users an audit needs, as if they had been handed in alone, and what is to be said of that."""
-        which = self.stratified(rules, margin, seed)
-        users = which.draw(self.table)
-        vectors = Vectors(users.ids, users.x, self.table.key, ("embedding",), None, np.float32)
-        return vectors, users.targets, which.sentence(self.table.rows)
+    def draw_sample(self, rules: CrossValidation, margin: float, seed: int) -> tuple[Vectors, list[Attribute], str]:
+        """Draw the users that an audit needs; return them with the sentence that says so."""
+        plan = self.plan_sample(rules, margin, seed)
+        users = plan.draw_users(self.table)
+        vectors = Vectors(users.ids, users.x, self.table.id_column, ("embedding",), None, np.float32)
+        return vectors, users.targets, plan.describe_sample(self.table.rows)
 
 
-def is_large(files: Files) -> bool:
-    """Whether the table is to be read in blocks: a folder, a file of more than 1 GiB, or by wish."""
+def is_large_table(files: InputFiles) -> bool:
+    """Tell whether the table is read in blocks: a folder, a file of more than 1 GiB, or on request."""
     path = files.embeddings
     if path is None or files.run is not None:
         return False
     if path.is_dir() or files.stream:
         return True
-    return path.suffix.lower() in (*PARQUET, ".npy") and path.is_file() and path.stat().st_size > LARGE_BYTES
+    is_table = path.suffix.lower() in (*PARQUET_SUFFIXES, ".npy") and path.is_file()
+    return is_table and path.stat().st_size > MAX_BYTES_IN_MEMORY
 
 
-def open_large(files: Files, names: list[str]) -> Large:
-    """The table in the files, with its attributes in columns of its own or in the other file; footers are read."""
+def open_large_table(files: InputFiles, names: list[str]) -> LargeTable:
+    """Open the table; its attributes are columns of its own or in the other file. Only footers are read."""
     if files.embeddings is None:
-        raise UsageError("A large table is named by --embeddings; --engine ray is for large tables only.")
-    asked = {
-        "--item-embeddings": files.item_embeddings,
-        "--interactions": files.interactions,
-        "--recommendations": files.recommendations,
+        raise UsageError("A large table is named by `embeddings`; the Ray engine is for large tables only.")
+    unusable = {
+        "item_embeddings": files.item_embeddings,
+        "interactions": files.interactions,
+        "recommendations": files.recommendations,
     }
-    given = [option for option, value in asked.items() if value is not None]
-    if given:
-        raise UsageError(f"{given[0]} cannot be used with a large table. Take a part of it that fits into memory.")
-    ids = None if files.ids is None else id_file(files.ids, "user")
+    for name, value in unusable.items():
+        if value is not None:
+            raise UsageError(f"`{name}` cannot be used with a large table. Take a part of it that fits into memory.")
+    ids = None if files.ids is None else read_ids(files.ids, "user")
     inside = files.attributes is None or files.attributes == files.embeddings
-    facts = Facts(None if inside else files.attributes, tuple(names), tuple(files.numeric), dict(files.bins))
-    return Large(open_table(files.embeddings, ids), facts)
+    facts = AttributeSource(None if inside else files.attributes, tuple(names), tuple(files.numeric), dict(files.bins))
+    return LargeTable(open_table(files.embeddings, ids), facts)
 
 
-def engine_of(name: str, address: str | None = None) -> Engine | None:
-    """Who does the work on a large table; nobody yet where nothing special was asked for."""
+def make_engine(name: str, address: str | None = None) -> TaskEngine | None:
+    """Make the engine for large tables; None for the default, threads of this process."""
     if name not in ENGINES:
         raise unknown_name("engine", name, ENGINES)
     if name == "ray":
-        return RayEngine(address)
+        return RayTaskEngine(address)
     if address is not None:
-        raise UsageError("--address is that of a Ray cluster. Add --engine ray, or leave it out.")
+        raise UsageError("`address` is that of a Ray cluster. Use `engine` ray with it, or leave it out.")
     return None

@@ -21,7 +21,7 @@ from recveil.audits.membership.audit import MembershipAudit, MembershipGame, run
 from recveil.audits.membership.conclusion import DEFAULT_MARGIN, compute_roc_curves, judge_membership
 from recveil.audits.membership.scenarios import ItemSource, ObservedScenario, PreparedScenario, TrainedScenario
 from recveil.core.errors import UsageError
-from recveil.core.files import check_parent, writing
+from recveil.core.files import check_output_file, write_atomically
 from recveil.core.protocols import MembershipAttack
 from recveil.core.timing import Clock
 from recveil.workflows.audit import check_outputs, write_results
@@ -91,7 +91,7 @@ class MembershipOutputs:
     def check(self) -> None:
         """Find out before the work, not after it, that a result cannot be written."""
         check_outputs(self.report, self.out)
-        if self.scores is not None and check_parent(self.scores).suffix.lower() not in TABLES:
+        if self.scores is not None and check_output_file(self.scores).suffix.lower() not in TABLES:
             raise UsageError(f"Cannot tell how to write {self.scores}. Use .parquet or .csv.")
 
 
@@ -116,14 +116,14 @@ def run_membership(
         )
     by_lists = [name for name in attacks if name not in REFERENCED]
     clock = Clock()
-    with clock.step("make the game"):
+    with clock.measure_step("make the game"):
         stage = scene.build(items, vectors=bool(by_lists), seed=play.seed, device=play.device)
-    with clock.step("attack"):
+    with clock.measure_step("attack"):
         audit = play.run(stage.game)
     document = {**header("membership", sys.argv), **_document(stage, play, audit)}
     if play.referenced and isinstance(scene, TrainedScenario) and scene.references is not None:
         document["protocol"]["references"] = asdict(scene.references)
-    with clock.step("attack in other ways"):
+    with clock.measure_step("attack in other ways"):
         for name, other in (("before", stage.before), ("static", stage.static)):
             if other is not None:
                 document[name] = play.told(play.run(other))
@@ -154,5 +154,5 @@ def _write_scores(path: Path, users: NDArray[Any], audit: MembershipAudit) -> No
     if audit.truth is not None:
         columns["member"] = audit.truth
     write = pyarrow.csv.write_csv if path.suffix.lower() == ".csv" else pyarrow.parquet.write_table
-    with writing(path) as temporary:
+    with write_atomically(path) as temporary:
         write(pa.table(columns), temporary)

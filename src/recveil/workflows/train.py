@@ -1,189 +1,224 @@
-"""From a data set to a folder: the body of `recveil train`."""
+"""The flow of `recveil train`: load, train, defend, measure, audit, write the run folder."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from recveil.audits.attribute.audit import audit_attribute
-from recveil.audits.attribute.numeric import audit_numeric_attribute
-from recveil.audits.catalog import DEFENSES, make, model_for, panel, place_of
 from recveil.core.errors import UsageError
-from recveil.core.files import check_folder, make_folder
-from recveil.core.protocols import Recommender
-from recveil.core.random import generator
+from recveil.core.files import check_output_folder, make_folder, write_atomically
+from recveil.core.result_parts import DefenseSummary, InputSummary, Utility
+from recveil.core.results import TrainingConfig, TrainResult
 from recveil.core.timing import Clock
-from recveil.core.types import Attribute, Dataset, FloatArray, Release, Split
+from recveil.core.types import Attribute, Dataset, Release, Split
 from recveil.data.io.release_files import write_attributes, write_lists, write_vectors
-from recveil.data.sources.catalog import load_data
+from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.data.splits import leave_one_out
+from recveil.defenses import DEFENSES
 from recveil.metrics import ranking
+from recveil.models.construction import make_model
 from recveil.models.persistence import save_model
+from recveil.workflows.audit_protocol import AuditProtocol, collect_notes, collect_results
 from recveil.workflows.defended_release import (
-    fitted,
-    loss_of,
+    ChosenDefense,
+    DefendedRelease,
+    ReleaseRecipe,
     measure_displacement,
-    protect,
     rank_served_items,
     select_targets,
+    train_and_defend,
 )
-from recveil.workflows.documents import header, utility, write_json
-from recveil.workflows.notes import WENT_ON, notes_on
+from recveil.workflows.notes import list_notes
+from recveil.workflows.utility import compare_rankings
 
-__all__ = ["Defense", "Plan", "load_data", "train_run"]
+__all__ = ["TrainRequest", "train_dataset", "train_run"]
+
+WENT_ON = {
+    False: "Training with the defense did not make the validation items rank clearly better. The released model is the "
+    "one trained without it, with the map at the end.",
+    True: "Training with the defense made the validation items rank clearly better, and was kept.",
+}
+"""What became of a defense that waits until the model has been trained."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to train on what."""
+class TrainRequest:
+    """What is trained on what.
+
+    Attributes:
+        data: name of a data set, a file, a folder, or `demo`.
+        model: name of the model.
+        options: options of the model over those that were tuned for the data set.
+        defense: the defense, if any.
+        targets: attributes that it protects.
+        k: length of the lists.
+        seed: the same seed gives the same model.
+        device: torch device.
+        command_line: what made this result, kept in it.
+    """
 
     data: str
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    defense: ChosenDefense | None = None
+    targets: Sequence[str] = ()
     k: int = 100
     seed: int = 0
     device: str | None = None
+    command_line: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Defense:
-    """Which defense, how much of it, for which attributes; `options` are its hyper-parameters."""
-
-    method: str
-    strength: float
-    targets: list[str]
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-def train_run(plan: Plan, out: Path, defense: Defense | None = None) -> dict[str, Any]:
-    """Train, defend where asked to, attack, measure on the test item, and write everything into the folder.
+def train_run(request: TrainRequest, out: Path) -> TrainResult:
+    """Train, defend where asked to, measure, audit, and write everything into the folder.
 
     A defense of the data or in training changes the model itself, so the same model is trained without it as well, to
-    compare with: that is as long again.
+    compare with: that takes as long again.
     """
-    place, method = _made(defense, plan.device)
-    model = _model(plan)
-    check_folder(out)
-    data = load_data(plan.data, seed=plan.seed)
-    numbers = place == "training"
-    targets = select_targets(dict(data.attributes), defense.targets, plan.data, numbers=numbers) if defense else []
-    split, clock = leave_one_out(data), Clock()
-    with clock.step("train"):
-        acting = {place: method} if place in ("data", "training") else {}
-        platform = fitted(model, split, targets, **acting, seed=plan.seed)
-    with clock.step("publish"):
-        cloak = method if place == "embeddings" else None
-        loss = None
-        if cloak is not None:
-            loss = loss_of(plan.model, model, split, seed=plan.seed, device=plan.device)
-        exposed = protect(model, platform, cloak, targets, k=plan.k, rng=generator(plan.seed, "cloak"), utility=loss)
-    plain = model if place in ("", "embeddings") else _undefended(plan, split, clock)
-    before = plain.user_vectors_ if place else None  # kept: the model soon has the defended ones only
-    with clock.step("measure"):
-        measured = _measured(plain, exposed, split, platform, targets)
-    history = getattr(model, "history_", None)
-    if defense and exposed.user_vectors is not None:
-        went_on = getattr(history, "went_on", None)
-        measured["notes"] = notes_on(exposed.user_vectors, targets, defense.method)
-        measured["notes"] += [] if went_on is None else [WENT_ON[went_on]]
-    if stopped := getattr(history, "stopped", None):
-        measured["stopped"] = stopped
-    if before is not None and before.shape[1]:
-        with clock.step("audit"):
-            measured["audit"] = _audited(before, exposed, targets, plan)
-    assert exposed.user_vectors is not None
-    config = _config(plan, model, defense)
-    folder = make_folder(out)
-    # The saved model must not give away what the released vectors hide.
-    model.user_vectors_ = exposed.user_vectors
-    save_model(model, folder / "model", name=plan.model)
-    _write(folder, data, exposed)
-    write_json(folder / "config.json", config)
-    write_json(folder / "metrics.json", measured)
-    return {**header("train", sys.argv), "config": config, "utility": measured, "timings": clock.seconds}
+    _check_defense(request)
+    make_model(request.model, request.data, request.options, request.device)
+    check_output_folder(out)
+    data = load_dataset_or_demo(request.data, seed=request.seed)
+    result, released = train_dataset(data, request)
+    _write_run(make_folder(out), data, released, result)
+    return result
 
 
-def _model(plan: Plan) -> Recommender:
-    return model_for(plan.data, plan.model, plan.options, plan.device)
+def train_dataset(data: Dataset, request: TrainRequest) -> tuple[TrainResult, DefendedRelease]:
+    """Train on a data set in memory; return the result and what is released."""
+    clock, split = Clock(), leave_one_out(data)
+    targets = _select_targets(data, request)
+    recipe = ReleaseRecipe(
+        request.model,
+        lambda chosen: make_model(request.model, request.data, request.options, request.device),
+        request.k,
+        request.seed,
+        request.device,
+    )
+    released = train_and_defend(recipe, split, targets, request.defense, clock=clock)
+    with clock.measure_step("measure"):
+        utility = _measure_utility(released, split, targets)
+    audits = {}
+    if request.defense is not None and released.user_vectors.shape[1]:
+        protocol = AuditProtocol(seed=request.seed, device=request.device)
+        with clock.measure_step("audit"):
+            audits = _audit_both(released, targets, protocol)
+    history = released.model.history_
+    result = TrainResult(
+        input=InputSummary(
+            name=data.name,
+            n_users=data.n_users,
+            d=released.user_vectors.shape[1],
+            n_items=data.n_items,
+            n_interactions=len(data),
+            model=request.model,
+        ),
+        config=_build_config(request, released, targets),
+        utility=utility,
+        stopped=None if history is None else history.stopped,
+        timings=clock.seconds,
+        command_line=list(request.command_line),
+        **audits,
+    )
+    return result, released
 
 
-def _made(defense: Defense | None, device: str | None) -> tuple[str, Any]:
-    """Where the defense acts ('' for none), and the defense."""
-    if defense is None:
-        return "", None
-    if not defense.targets:
-        raise UsageError("A defense needs to know what to protect. Add --target, as in --target gender.")
-    place = place_of(defense.method)
-    if place == "lists":
+def _check_defense(request: TrainRequest) -> None:
+    if request.defense is None:
+        return
+    if not request.targets:
+        raise UsageError("A defense needs to know what to protect. Name a `target`, such as gender.")
+    if request.defense.place == "lists":
         raise UsageError(
-            f"'{defense.method}' changes the lists of users who are not in the training data, and here all are. "
-            f"Use it in `recveil membership --defense {defense.method}`."
+            f"'{request.defense.name}' changes the lists of users who are not in the training data, and here all are. "
+            "Use it with `recveil membership`."
         )
-    options = {"strength": defense.strength, "device": device, **defense.options}
-    return place, make("defense", defense.method, DEFENSES[place], **options)
+    request.defense.make(request.device)
 
 
-def _undefended(plan: Plan, split: Split, clock: Clock) -> Recommender:
-    model = _model(plan)
-    with clock.step("train undefended"):
-        fitted(model, split, [], seed=plan.seed)
-    return model
+def _select_targets(data: Dataset, request: TrainRequest) -> list[Attribute]:
+    if request.defense is None:
+        return []
+    numbers = DEFENSES.traits(request.defense.name).numeric_targets
+    return select_targets(dict(data.attributes), list(request.targets), request.data, numbers=numbers)
 
 
-def _measured(
-    plain: Recommender, exposed: Release, split: Split, platform: Split, targets: list[Attribute]
-) -> dict[str, Any]:
-    """Ranking quality of what is released; beside a defense, of the model without it and the paired difference."""
-    assert exposed.score is not None
-    assert exposed.user_vectors is not None
-    after = rank_served_items(exposed.score, split, platform)
-    found: dict[str, Any] = {name: e.to_dict() for name, e in ranking.measured(after).items()}
-    if targets:
-        before = rank_served_items(plain.score, split, split)
-        compared = utility(before, after, [t for t in targets if not t.continuous])
-        found |= {"undefended": compared["before"], "difference": compared["difference"]}
-        found |= {"per_class": compared["per_class"]}
-        if plain.user_vectors_.shape == exposed.user_vectors.shape:
-            found["displacement"] = measure_displacement(plain.user_vectors_, exposed.user_vectors)
-    return found
+def _measure_utility(released: DefendedRelease, split: Split, targets: Sequence[Attribute]) -> Utility:
+    """Measure the ranking of what is released and, beside a defense, of the undefended model."""
+    assert released.release.score is not None
+    after = rank_served_items(released.release.score, split, released.platform)
+    measures = ranking.compute_measures(after)
+    if not targets:
+        return Utility(after=measures)
+    before = rank_served_items(released.undefended.score, split, split)
+    compared = compare_rankings(before, after, [target for target in targets if not target.is_numeric])
+    return compared.model_copy(update={"after": {**compared.after, **measures}})
 
 
-def _audited(before: FloatArray, exposed: Release, targets: list[Attribute], plan: Plan) -> dict[str, Any]:
-    """What attackers see in the vectors, without the defense and with it."""
-    attackers = panel("fast", plan.device)
-
-    def attacked(x: FloatArray, target: Attribute) -> dict[str, Any]:
-        if target.continuous:
-            return audit_numeric_attribute(x, target, seed=plan.seed).to_dict()
-        return audit_attribute(x, target, attackers, seed=plan.seed).to_dict()
-
-    assert exposed.user_vectors is not None
-    tables = {"before": before, "after": exposed.user_vectors}
-    return {name: {t.name: attacked(x, t) for t in targets} for name, x in tables.items()}
-
-
-def _config(plan: Plan, model: Recommender, defense: Defense | None) -> dict[str, Any]:
-    options = {f.name: getattr(model, f.name) for f in fields(model) if f.init}  # type: ignore[arg-type]
+def _audit_both(released: DefendedRelease, targets: Sequence[Attribute], protocol: AuditProtocol) -> dict[str, Any]:
+    """Audit the vectors without the defense and with it."""
+    before = protocol.audit_targets(released.undefended.user_vectors_, targets)
+    after = protocol.audit_targets(released.user_vectors, targets)
     return {
-        "data": plan.data,
-        "model": plan.model,
-        "options": options,
-        "defense": None if defense is None else asdict(defense),
-        "split": "leave-one-out: last item for the test, the one before it for validation",
-        "k": plan.k,
-        "seed": plan.seed,
+        "protocol": protocol.to_result(),
+        "before": collect_results(before),
+        "targets": collect_results(after),
+        "warnings": collect_notes([*before, *after]),
     }
 
 
-def _write(folder: Path, data: Dataset, exposed: Release) -> None:
-    assert exposed.user_vectors is not None
-    assert exposed.item_vectors is not None
-    assert exposed.lists is not None
-    if exposed.user_vectors.shape[1]:  # a model like itemknn has none, and exposes lists alone
-        write_vectors(folder / "users.parquet", "user_id", data.user_ids, exposed.user_vectors)
-        write_vectors(folder / "items.parquet", "item_id", data.item_ids, exposed.item_vectors)
-    write_lists(folder / "recommendations.parquet", exposed.lists, data.user_ids, data.item_ids)
+def _build_config(request: TrainRequest, released: DefendedRelease, targets: Sequence[Attribute]) -> TrainingConfig:
+    model: Any = released.model
+    return TrainingConfig(
+        data=request.data,
+        model=request.model,
+        options={f.name: vars(model)[f.name] for f in fields(model) if f.init},
+        defense=_summarize_defense(request, released, targets),
+        split="leave-one-out: last item for the test, the one before it for validation",
+        k=request.k,
+        seed=request.seed,
+    )
+
+
+def _summarize_defense(
+    request: TrainRequest, released: DefendedRelease, targets: Sequence[Attribute]
+) -> DefenseSummary | None:
+    if request.defense is None:
+        return None
+    before, after, history = released.undefended.user_vectors_, released.user_vectors, released.model.history_
+    notes = list_notes(after, targets, request.defense.name)
+    if history is not None and history.went_on is not None:
+        notes.append(WENT_ON[history.went_on])
+    options = dict(request.defense.options)
+    return DefenseSummary(
+        name=request.defense.name,
+        strength=float(options.pop("strength", 1.0)),
+        targets=[target.name for target in targets],
+        displacement=measure_displacement(before, after) if before.shape == after.shape else float("nan"),
+        options=options,
+        notes=notes,
+    )
+
+
+def _write_run(folder: Path, data: Dataset, released: DefendedRelease, result: TrainResult) -> None:
+    # The saved model must not give away what the released vectors hide.
+    released.model.user_vectors_ = released.user_vectors
+    save_model(released.model, folder / "model", name=result.config.model)
+    _write_release(folder, data, released.release)
+    with write_atomically(folder / "config.json") as temporary:
+        temporary.write_text(json.dumps(result.config.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
+    measured = result.model_copy(update={"timings": {}, "command_line": []})  # equal bytes from run to run
+    measured.write_json(folder / "metrics.json")
+
+
+def _write_release(folder: Path, data: Dataset, release: Release) -> None:
+    assert release.user_vectors is not None
+    assert release.item_vectors is not None
+    assert release.lists is not None
+    if release.user_vectors.shape[1]:  # a model without user vectors exposes lists alone
+        write_vectors(folder / "users.parquet", "user_id", data.user_ids, release.user_vectors)
+        write_vectors(folder / "items.parquet", "item_id", data.item_ids, release.item_vectors)
+    write_lists(folder / "recommendations.parquet", release.lists, data.user_ids, data.item_ids)
     write_attributes(folder / "attributes.parquet", data.user_ids, data.attributes.values())

@@ -11,7 +11,7 @@ from recveil.audits.verdicts import TargetAudit
 from recveil.core.result_parts import ActivityGroup
 from recveil.core.types import IntArray
 from recveil.metrics import leakage
-from recveil.metrics.intervals import corrected_t, estimate_advantage
+from recveil.metrics.intervals import estimate_advantage, estimate_corrected_mean
 
 __all__ = ["audit_by_activity"]
 
@@ -48,8 +48,8 @@ def audit_by_activity(result: TargetAudit, activity: IntArray, *, test_share: fl
             over=bounds[g],
             up_to=bounds[g + 1],
             n=int(sizes[g]),
-            balanced_accuracy=corrected_t(scores[:, g], test_share, int(sizes[g])),
-            advantage=estimate_advantage(leakage.advantage(scores[:, g], K), test_share, int(sizes[g])),
+            balanced_accuracy=estimate_corrected_mean(scores[:, g], test_share, int(sizes[g])),
+            advantage=estimate_advantage(leakage.compute_advantage(scores[:, g], K), test_share, int(sizes[g])),
         )
         for g in range(len(edges) + 1)
     ]
@@ -75,8 +75,8 @@ def _score_groups(trials: list[FoldTrial], group: IntArray, n_groups: int, n_cla
     J, size = len(trials), n_groups * n_classes
     users, hits = np.zeros((J, size)), np.zeros((J, size))
     for j, trial in enumerate(trials):
-        inner = leakage.confusion(trial.inner.truth, trial.inner.score.argmax(1), n_classes)
-        right = leakage.relabelling(inner)[trial.test.score.argmax(1)] == trial.test.truth
+        inner = leakage.compute_confusion(trial.inner.truth, trial.inner.score.argmax(1), n_classes)
+        right = leakage.learn_relabeling(inner)[trial.test.score.argmax(1)] == trial.test.truth
         cell = group[trial.test.users] * n_classes + trial.test.truth
         users[j] = np.bincount(cell, minlength=size)
         hits[j] = np.bincount(cell, weights=right, minlength=size)

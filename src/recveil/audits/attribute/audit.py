@@ -28,8 +28,8 @@ from recveil.core.result_parts import AttackResult
 from recveil.core.types import Attribute, Estimate, FloatArray, IntArray, Record
 from recveil.data.io.user_tables import require_classes
 from recveil.metrics import leakage
-from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t, estimate_advantage
-from recveil.metrics.power import POWER, advantage_error, allow_for_learning, seen_surely
+from recveil.metrics.intervals import CONFIDENCE_LEVEL, compute_corrected_p, estimate_advantage, estimate_corrected_mean
+from recveil.metrics.power import TARGET_POWER, allow_for_learning, compute_advantage_error, compute_detection_threshold
 
 __all__ = ["audit_attribute", "list_records", "select_users"]
 
@@ -97,12 +97,12 @@ def _summarize_trials(
         headline=_summarize_attack(headline, labels, rules),
         fold_shares={name: n / len(headline) for name, n in sorted(Counter(t.attack for t in headline).items())},
         p_value=math.nan,
-        confusion=leakage.rates(confusion),
+        confusion=leakage.compute_rates(confusion),
         margin=margin,
         resolution=resolution,
         detectable=_compute_detectable(resolution, counts, d, rules),
         trials=trials,
-        fold_advantages=leakage.advantage(_score_relabelled(headline, len(labels)), len(labels)),
+        fold_advantages=leakage.compute_advantage(_score_relabelled(headline, len(labels)), len(labels)),
     )
 
 
@@ -176,7 +176,7 @@ def _compute_p_value(
     K = len(np.unique(codes))
     reached = _score_relabelled(headline, K)
     if not permutations:
-        return corrected_p(reached, rules.test_share, 1 / K, two_sided=False)
+        return compute_corrected_p(reached, rules.test_share, 1 / K, two_sided=False)
     rng, as_good = make_generator(seed, "permutations"), 0
     for _ in track_progress(range(permutations), "permuting the labels", permutations):
         shuffled = rng.permutation(codes)
@@ -189,7 +189,7 @@ def _compute_p_value(
 def _select_strongest_trial(trials: list[FoldTrial]) -> FoldTrial:
     """Select the attack whose inner predictions say most; the first of the panel on equal terms."""
     K = trials[0].test.score.shape[1]
-    return max(trials, key=lambda t: leakage.guessing_power(_count_inner_predictions(t, K)))
+    return max(trials, key=lambda t: leakage.compute_guessing_power(_count_inner_predictions(t, K)))
 
 
 def _summarize_attack(trials: list[FoldTrial], labels: tuple[str, ...], rules: CrossValidation) -> AttackResult:
@@ -198,52 +198,58 @@ def _summarize_attack(trials: list[FoldTrial], labels: tuple[str, ...], rules: C
     folds = [_count_predictions(t, K) for t in trials]
 
     def over_folds(values: list[float]) -> Estimate:
-        return corrected_t(np.array(values), rules.test_share, n)
+        return estimate_corrected_mean(np.array(values), rules.test_share, n)
 
     raw = np.array([leakage.balanced_accuracy(c) for c in folds])
-    signed = leakage.advantage(_score_relabelled(trials, K), K)
-    recall = np.stack([leakage.recalls(c) for c in folds])
+    signed = leakage.compute_advantage(_score_relabelled(trials, K), K)
+    recall = np.stack([leakage.compute_recalls(c) for c in folds])
     return AttackResult(
         balanced_accuracy=over_folds(list(raw)),
         advantage=estimate_advantage(signed, rules.test_share, n),
         accuracy=over_folds([leakage.accuracy(c) for c in folds]),
         macro_f1=over_folds([leakage.macro_f1(c) for c in folds]),
-        auc=over_folds([float(np.nanmean(leakage.auc(t.test.truth, t.test.score))) for t in trials]),
+        auc=over_folds([float(np.nanmean(leakage.compute_class_aucs(t.test.truth, t.test.score))) for t in trials]),
         recall={label: over_folds(list(recall[:, k])) for k, label in enumerate(labels)},
-        inverted=bool(raw.mean() < 1 / K and corrected_p(raw, rules.test_share, 1 / K, two_sided=True) < 1 - LEVEL),
+        inverted=bool(
+            raw.mean() < 1 / K
+            and compute_corrected_p(raw, rules.test_share, 1 / K, two_sided=True) < 1 - CONFIDENCE_LEVEL
+        ),
         degenerate=bool(np.mean([_is_constant(c) for c in folds]) > 0.5),
     )
 
 
 def _count_predictions(trial: FoldTrial, n_classes: int) -> FloatArray:
-    return leakage.confusion(trial.test.truth, trial.test.score.argmax(1), n_classes)
+    return leakage.compute_confusion(trial.test.truth, trial.test.score.argmax(1), n_classes)
 
 
 def _count_inner_predictions(trial: FoldTrial, n_classes: int) -> FloatArray:
-    return leakage.confusion(trial.inner.truth, trial.inner.score.argmax(1), n_classes)
+    return leakage.compute_confusion(trial.inner.truth, trial.inner.score.argmax(1), n_classes)
 
 
 def _is_constant(counts: FloatArray) -> bool:
     """Tell whether nearly all users of every class got the same prediction."""
-    return bool(np.nanmin(leakage.rates(counts), axis=0).max() > 0.99)
+    return bool(np.nanmin(leakage.compute_rates(counts), axis=0).max() > 0.99)
 
 
 def _score_relabelled(trials: list[FoldTrial], n_classes: int) -> FloatArray:
     """Score each fold: balanced accuracy after the relabelling learned on its inner predictions (BAcc*)."""
     scores = []
     for trial in trials:
-        g = leakage.relabelling(_count_inner_predictions(trial, n_classes))
-        counts = leakage.confusion(trial.test.truth, g[trial.test.score.argmax(1)], n_classes)
+        g = leakage.learn_relabeling(_count_inner_predictions(trial, n_classes))
+        counts = leakage.compute_confusion(trial.test.truth, g[trial.test.score.argmax(1)], n_classes)
         scores.append(leakage.balanced_accuracy(counts))
     return np.array(scores)
 
 
 def _compute_resolution(counts: Sequence[int], margin: float, rules: CrossValidation) -> float:
     """Compute the smallest advantage that, once an attacker has it, is called a leak with 95 % power."""
-    errors, beyond = seen_surely(rules.folds, rules.repeats, rules.test_share), float(stats.norm.ppf(POWER))
+    errors, beyond = (
+        compute_detection_threshold(rules.folds, rules.repeats, rules.test_share),
+        float(stats.norm.ppf(TARGET_POWER)),
+    )
     size = 0.0
     for _ in range(3):  # the spread grows with the recall, and the recall with the advantage
-        error = advantage_error(size, counts)
+        error = compute_advantage_error(size, counts)
         size = max(errors * error, margin + beyond * error)
     return size
 

@@ -22,8 +22,8 @@ from recveil.core.errors import DataError
 from recveil.core.random import make_generator
 from recveil.core.result_parts import NumericAttackResult, NumericHeadline, NumericTarget, Verdict
 from recveil.core.types import Attribute, Estimate, FloatArray
-from recveil.metrics.intervals import LEVEL, corrected_p, corrected_t, estimate_advantage
-from recveil.metrics.power import POWER, seen_surely
+from recveil.metrics.intervals import CONFIDENCE_LEVEL, compute_corrected_p, estimate_advantage, estimate_corrected_mean
+from recveil.metrics.power import TARGET_POWER, compute_detection_threshold
 
 __all__ = ["NumericAudit", "audit_numeric_attribute"]
 
@@ -138,7 +138,7 @@ def audit_numeric_attribute(
     shares = {name: c / len(headline) for name, c in sorted(Counter(p.attack for p in headline).items())}
     signed = np.array([_correlate_signed(p) for p in headline])
     error = 1 / np.sqrt(n)
-    errors_needed = seen_surely(rules.folds, rules.repeats, rules.test_share)
+    errors_needed = compute_detection_threshold(rules.folds, rules.repeats, rules.test_share)
     return NumericAudit(
         target=attribute.name,
         n=n,
@@ -147,9 +147,9 @@ def audit_numeric_attribute(
         attacks={name: _summarize_predictions(each, rules, n) for name, each in predictions.items()},
         headline=_summarize_predictions(headline, rules, n),
         fold_shares=shares,
-        p_value=corrected_p(signed, rules.test_share, 0.0, two_sided=False),
+        p_value=compute_corrected_p(signed, rules.test_share, 0.0, two_sided=False),
         margin=margin,
-        resolution=float(max(errors_needed * error, margin + stats.norm.ppf(POWER) * error)),
+        resolution=float(max(errors_needed * error, margin + stats.norm.ppf(TARGET_POWER) * error)),
         notes=notes,
         fold_advantages=signed,
     )
@@ -217,14 +217,14 @@ def _compute_r2(g: FoldPredictions) -> float:
 
 def _summarize_predictions(guesses: Sequence[FoldPredictions], rules: CrossValidation, n: int) -> NumericAttackResult:
     def over_folds(values: list[float]) -> Estimate:
-        return corrected_t(np.array(values), rules.test_share, n)
+        return estimate_corrected_mean(np.array(values), rules.test_share, n)
 
     raw = np.array([_correlate(*g.test) for g in guesses])
-    against = corrected_p(raw, rules.test_share, 0.0, two_sided=True)
+    against = compute_corrected_p(raw, rules.test_share, 0.0, two_sided=True)
     return NumericAttackResult(
         advantage=estimate_advantage(np.array([_correlate_signed(g) for g in guesses]), rules.test_share, n),
         r2=over_folds([_compute_r2(g) for g in guesses]),
         correlation=over_folds(list(raw)),
-        inverted=bool(raw.mean() < 0 and against < 1 - LEVEL),
+        inverted=bool(raw.mean() < 0 and against < 1 - CONFIDENCE_LEVEL),
         degenerate=bool(np.mean([g.test[0].std() < 1e-9 * max(g.test[1].std(), 1e-300) for g in guesses]) > 0.5),
     )

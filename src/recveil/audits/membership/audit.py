@@ -1,313 +1,159 @@
-"""The membership game: can an outsider who sees histories and lists tell whom a recommender was trained on?
-
-    parts = three_way(dataset, rng=rng)
-    vectors = factor_items(parts.item_part, LFM(), rng=rng)
-    shadow = serve(parts.shadow, ALS(), Policy(), vectors, rng=rng)
-    target = serve(parts.target, ALS(), Policy(), vectors, rng=rng)
-    found = attack(game_of(shadow, target), {"biased": Biased()}, seed=0)
-
-Attacks learn from shadow worlds and see of the target what `Watched` holds. Who is a member of the target is used once,
-after every score is there.
-"""
+"""The membership audit: all attacks and rules on one game, with intervals that hold together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recveil.attacks.membership.difference_vectors import count_missing_vectors
-from recveil.attacks.membership.reference_attacks import Evidence, ReferenceAttack
-from recveil.attacks.membership.rules import Rules
-from recveil.audits.membership.platforms import ServedPlatform
+from recveil.attacks.membership.rules import RULES, learn_rule_directions, score_rules
+from recveil.audits.membership.game import MembershipGame
 from recveil.core.errors import DataError, UsageError
+from recveil.core.membership_parts import MembershipAttackResult, OperatingPoint
 from recveil.core.protocols import MembershipAttack
-from recveil.core.random import generator
-from recveil.core.types import Estimate, FloatArray, IntArray, Scores, Shadow, Watched
-from recveil.metrics.intervals import LEVEL
-from recveil.metrics.roc import Operating, auc, auc_difference, balanced_accuracy, best_threshold, tpr_at_fpr
+from recveil.core.random import make_generator
+from recveil.core.types import BoolArray, Estimate, FloatArray, IntArray, Shadow, Watched
+from recveil.metrics import roc
+from recveil.metrics.intervals import CONFIDENCE_LEVEL
 
-__all__ = [
-    "EXPLAINED",
-    "FALSE_POSITIVE_RATES",
-    "Found",
-    "MembershipGame",
-    "MembershipAudit",
-    "run_membership_attacks",
-    "game_of",
-]
+__all__ = ["FALSE_POSITIVE_RATES", "MembershipAudit", "run_membership_attacks"]
 
 FALSE_POSITIVE_RATES = (0.001, 0.01)
 """The false positive rates at which the share of members found is reported."""
 
-EXPLAINED = "explained by the serving rule"
-
-
-@dataclass(frozen=True, eq=False)
-class MembershipGame:
-    """Shadow worlds whose members are known, the target, and apart from it the truth, where anybody knows it.
-
-    `shadow_users` and `target_users` are the users' own ids, where at hand, to see that nobody is in both. `evidence`
-    is what reference models say of the target's users, for the attacks that need some.
-    """
-
-    shadows: Sequence[Shadow]
-    target: Watched
-    truth: NDArray[np.bool_] | None = None
-    shadow_users: NDArray[Any] | None = None
-    target_users: NDArray[Any] | None = None
-    evidence: Evidence | None = None
-
-    def __post_init__(self) -> None:
-        if not self.shadows:
-            raise UsageError("No shadow world was given. Attacks and rules learn from at least one.")
-        for shadow in self.shadows:
-            _check(shadow.watched, "shadow")
-            _check_members(shadow.member, shadow.watched, "shadow")
-        _check(self.target, "target")
-        if self.truth is not None:
-            _check_members(self.truth, self.target, "target")
-        if self.shadow_users is not None and self.target_users is not None:
-            both = np.intersect1d(self.shadow_users, self.target_users)
-            if len(both):
-                raise DataError(
-                    f"{len(both)} users are in both shadow and target, such as '{both[0]}'. An attack would know what "
-                    "it is asked: leave them out of one."
-                )
-
-    @property
-    def notes(self) -> list[str]:
-        """What was left out of the item vectors' means, to be said beside the numbers."""
-        said = []
-        for name, watched in [*(("shadow", s.watched) for s in self.shadows), ("target", self.target)]:
-            if watched.item_vectors is None:
-                continue
-            lost = count_missing_vectors(watched)
-            if lost.touched or lost.listed:
-                said.append(
-                    f"In the {name}, {lost.listed:,} listed and {lost.touched:,} touched items have no item vector and "
-                    "were left out of the difference vectors."
-                )
-        return said
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What one attack, or one rule, reached on the target. `ahead` is its AUC less that of the rule hardest to beat.
-
-    `tpr_at_fpr` holds None where there are too few non-members to speak of the rate.
-    """
-
-    auc: Estimate
-    tpr_at_fpr: dict[float, Operating | None]
-    balanced_accuracy: Estimate
-    threshold: float
-    ahead: Estimate | None
-
-    @property
-    def rule(self) -> bool:
-        """Whether this is one of the rules."""
-        return self.ahead is None
-
-    @property
-    def inverted(self) -> bool:
-        """Whether it is wrong more often than chance, which tells as much: turned round, it finds members."""
-        return self.auc.high < 0.5
-
-    @property
-    def explained(self) -> bool:
-        """Whether it is above chance and yet not above every rule."""
-        return self.ahead is not None and self.auc.low > 0.5 and not self.ahead.low > 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        rates = {f"{fpr:g}": None if at is None else at.to_dict() for fpr, at in self.tpr_at_fpr.items()}
-        return {
-            "auc": self.auc.to_dict(),
-            "tpr_at_fpr": rates,
-            "balanced_accuracy": self.balanced_accuracy.to_dict(),
-            "threshold": self.threshold,
-            "rule": self.rule,
-            "inverted": self.inverted,
-            "ahead_of_rules": None if self.ahead is None else self.ahead.to_dict(),
-            "explained": EXPLAINED if self.explained else "",
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class MembershipAudit:
-    """What attacks and rules found of one target; `scores` are of single users and no document holds them.
+    """Results of the attacks and rules on one target.
 
-    `attacks` is empty where nobody knows the target's members: then there are only scores.
+    Attributes:
+        attacks: results by name; empty where the members of the target are not known.
+        scores: scores of single users by name; no document holds them.
+        users: rows of the scored users.
+        truth: the true members among the scored users, where they are known.
+        notes: what was left out.
     """
 
-    attacks: dict[str, Found]
+    attacks: dict[str, MembershipAttackResult]
     scores: dict[str, FloatArray] = field(repr=False)
     users: IntArray = field(repr=False)
-    truth: NDArray[np.bool_] | None = field(repr=False)
+    truth: BoolArray | None = field(repr=False)
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def explained(self) -> bool:
-        """Whether members can be told, and no attack does it better than every rule."""
-        seen = any(found.auc.low > 0.5 for found in self.attacks.values())
-        return seen and not any(f.ahead is not None and f.ahead.low > 0 for f in self.attacks.values())
 
-    def scores_of(self, name: str) -> Scores:
-        """What one attack said, beside the truth: for a curve."""
-        if self.truth is None:
-            raise UsageError("Who is a member of the target is not known, so no curve can be drawn.")
-        return Scores(self.users, self.truth, self.scores[name])
+@dataclass(frozen=True, eq=False)
+class _ScoredAttack:
+    """Scores of the target's users, and the score from which on a user is called a member."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON and the report."""
-        return {
-            "n": len(self.users),
-            "members": None if self.truth is None else int(self.truth.sum()),
-            "explained": EXPLAINED if self.explained else "",
-            "attacks": {name: found.to_dict() for name, found in self.attacks.items()},
-            "notes": self.notes,
-        }
-
-
-def game_of(shadow: ServedPlatform, target: ServedPlatform) -> MembershipGame:
-    """The game on two platforms, the shadow known through and through, the target from outside."""
-    return MembershipGame((shadow.shadow,), target.watched, target.member)
+    scores: FloatArray
+    threshold: float
 
 
 def run_membership_attacks(
     game: MembershipGame,
-    attacks: Mapping[str, MembershipAttack | ReferenceAttack],
+    attacks: Mapping[str, MembershipAttack],
     *,
     seed: int,
     inductive: bool = False,
     jointly: bool = True,
 ) -> MembershipAudit:
-    """Run the rules and these attacks.
+    """Run the rules and the attacks on a game.
 
-    The intervals of all AUCs hold together, 95 times of 100 (Sidak): of ten attacks, each with an interval of its own,
-    one in four tables would raise an alarm where nothing leaks. Not `jointly`, each stands alone, as in the papers.
+    Args:
+        game: shadow worlds and target.
+        attacks: attacks by name; the rules need no naming.
+        seed: seed of everything random.
+        inductive: attacks look at the lists of a random half of the target's users and score the other half, instead of
+            looking at the lists of the users that they score. They never see the members.
+        jointly: the intervals of all AUCs hold together with 95 % probability (Sidak). With ten single intervals, one
+            table in four without a leak would raise an alarm. False gives single intervals, as in the papers.
 
-    Transductive attacks look at the lists of the users they are asked about (never at who is a member); if `inductive`,
-    they look at a random half of the target's users and are asked about the others.
+    Returns:
+        The audit; without results where the members of the target are not known.
+
+    Raises:
+        UsageError: an attack has the name of a rule.
+        DataError: an attack returned scores that are not finite, or not one for each user.
     """
-    users = np.arange(len(game.target.lists))
-    reference, asked = users, users
-    if inductive:
-        order = generator(seed, "membership", "reference").permutation(users)
-        reference, asked = np.sort(order[: len(users) // 2]), np.sort(order[len(users) // 2 :])
-    seen, target = _take(game.target, reference), _take(game.target, asked)
-    rules = Rules().fit(game.shadows, reference=seen, rng=generator(seed, "membership", "rules"))
-    scores = rules.each(target)
-    shadow_scores = _joined([rules.each(s.watched) for s in game.shadows])
-    thresholds = {}
-    for name, one in attacks.items():
-        if name in scores:
-            raise UsageError(f"An attack is called '{name}', as a rule is. Give it another name.")
-        if isinstance(one, ReferenceAttack):
-            scores[name], thresholds[name] = (
-                _finite(name, _by_references(name, one, game)[asked], len(asked)),
-                one.threshold,
-            )
-            continue
-        fitted = one.fit(game.shadows, reference=seen, rng=generator(seed, "membership", name))
-        scores[name] = _finite(name, fitted.score(target), len(asked))
-        if getattr(fitted, "threshold", None) is not None:
-            thresholds[name] = float(fitted.threshold)  # type: ignore[attr-defined]
-        else:
-            shadow_scores[name] = np.concatenate([fitted.score(s.watched) for s in game.shadows])
-    member = np.concatenate([s.member for s in game.shadows])
-    thresholds |= {name: best_threshold(member, score) for name, score in shadow_scores.items()}
-    truth = None if game.truth is None else game.truth[asked]
-    level = LEVEL ** (1 / len(scores)) if jointly else LEVEL
-    found = {} if truth is None else _judge(truth, scores, thresholds, list(rules.direction_), level)
-    return MembershipAudit(found, scores, asked, truth, game.notes)
+    looked_at, users = _choose_users(len(game.target.lists), inductive=inductive, seed=seed)
+    reference, target = game.target.take(looked_at), game.target.take(users)
+    scored = _score_by_rules(game.shadows, target)
+    for name, attack in attacks.items():
+        if name in scored:
+            raise UsageError(f"'{name}' is the name of a rule or of another attack. Give the attack another name.")
+        fitted = attack.fit(game.shadows, reference=reference, rng=make_generator(seed, "membership", name))
+        scored[name] = _score_by_attack(name, fitted, game.shadows, target)
+    truth = None if game.truth is None else game.truth[users]
+    level = CONFIDENCE_LEVEL ** (1 / len(scored)) if jointly else CONFIDENCE_LEVEL
+    results = {} if truth is None else _evaluate_scores(truth, scored, level)
+    scores = {name: entry.scores for name, entry in scored.items()}
+    return MembershipAudit(results, scores, users, truth, game.notes)
 
 
-def _by_references(name: str, one: ReferenceAttack, game: MembershipGame) -> FloatArray:
-    if game.evidence is None:
-        raise UsageError(
-            f"'{name}' compares the target with reference models, and none were trained. They need a target that is "
-            "trained here: --data and --references, or References(...) in World."
+def _choose_users(n: int, *, inductive: bool, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the users whose lists attacks may look at, and the users to score."""
+    users = np.arange(n)
+    if not inductive:
+        return users, users
+    order = make_generator(seed, "membership", "reference").permutation(users)
+    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+
+
+def _score_by_rules(shadows: Sequence[Shadow], target: Watched) -> dict[str, _ScoredAttack]:
+    directions = learn_rule_directions(shadows)
+    shadow_scores = [score_rules(shadow.watched, directions) for shadow in shadows]
+    return {
+        name: _ScoredAttack(scores, _choose_threshold(shadows, [part[name] for part in shadow_scores]))
+        for name, scores in score_rules(target, directions).items()
+    }
+
+
+def _score_by_attack(name: str, attack: MembershipAttack, shadows: Sequence[Shadow], target: Watched) -> _ScoredAttack:
+    scores, n = attack.score(target), len(target.lists)
+    if scores.shape != (n,) or not np.isfinite(scores).all():
+        raise DataError(
+            f"Attack '{name}' gave scores of shape {scores.shape} for {n} users, {int((~np.isfinite(scores)).sum())} "
+            "of them not finite. It must give one number for each."
         )
-    return one.score(game.evidence)
+    threshold = attack.threshold
+    if threshold is None:
+        threshold = _choose_threshold(shadows, [attack.score(shadow.watched) for shadow in shadows])
+    return _ScoredAttack(scores, float(threshold))
 
 
-def _judge(
-    truth: NDArray[np.bool_],
-    scores: Mapping[str, FloatArray],
-    thresholds: Mapping[str, float],
-    rules: Sequence[str],
-    level: float,
-) -> dict[str, Found]:
-    found = {}
-    for name, score in scores.items():
+def _choose_threshold(shadows: Sequence[Shadow], scores: Sequence[FloatArray]) -> float:
+    """Choose the threshold on the shadow users, whose members the attacker knows."""
+    member = np.concatenate([shadow.member for shadow in shadows])
+    return roc.choose_threshold(member, np.concatenate(scores))
+
+
+def _evaluate_scores(
+    truth: BoolArray, scored: Mapping[str, _ScoredAttack], level: float
+) -> dict[str, MembershipAttackResult]:
+    results = {}
+    for name, entry in scored.items():
+        auc = roc.estimate_auc(truth, entry.scores, level=level)
         ahead = None
-        if name not in rules:
-            gaps = (auc_difference(truth, score, scores[rule], level=level) for rule in rules)
+        if name not in RULES:
+            gaps = (roc.estimate_auc_difference(truth, entry.scores, scored[r].scores, level=level) for r in RULES)
             ahead = min(gaps, key=lambda gap: gap.low)
-        found[name] = Found(
-            auc=auc(truth, score, level=level),
-            tpr_at_fpr={fpr: tpr_at_fpr(truth, score, fpr) for fpr in FALSE_POSITIVE_RATES},
-            balanced_accuracy=balanced_accuracy(truth, score, thresholds[name]),
-            threshold=thresholds[name],
-            ahead=ahead,
+        results[name] = MembershipAttackResult(
+            auc=auc,
+            tpr_at_fpr={f"{fpr:g}": _find_operating_point(truth, entry.scores, fpr) for fpr in FALSE_POSITIVE_RATES},
+            balanced_accuracy=roc.estimate_balanced_accuracy(truth, entry.scores, entry.threshold),
+            threshold=entry.threshold,
+            is_rule=ahead is None,
+            inverted=auc.high < 0.5,
+            ahead_of_rules=ahead,
+            explained_by_rule=ahead is not None and auc.low > 0.5 and not ahead.low > 0,
         )
-    return found
+    return results
 
 
-def _take(watched: Watched, users: IntArray) -> Watched:
-    return replace(watched, histories=[watched.histories[u] for u in users], lists=watched.lists[users])
-
-
-def _joined(parts: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _finite(name: str, score: FloatArray, n: int) -> FloatArray:
-    if score.shape != (n,) or not np.isfinite(score).all():
-        raise DataError(
-            f"Attack '{name}' gave scores of shape {score.shape} for {n} users, {int((~np.isfinite(score)).sum())} of "
-            "them not finite. It must give one number for each."
-        )
-    return score
-
-
-def _check(watched: Watched, name: str) -> None:
-    """Say what is wrong with what is seen of these users."""
-    n = len(watched.histories)
-    if watched.lists.ndim != 2 or len(watched.lists) != n or watched.lists.shape[1] < 1:
-        raise DataError(f"The {name} has {n} histories and lists of shape {watched.lists.shape}. Each user needs both.")
-    empty = [u for u, history in enumerate(watched.histories) if len(history) == 0]
-    if empty:
-        raise DataError(
-            f"{len(empty)} of the {n} histories of the {name} are empty, the first that of user {empty[0]}. "
-            "Leave these users out."
-        )
-    bare = np.flatnonzero((watched.lists < 0).all(1))
-    if len(bare):
-        raise DataError(
-            f"{len(bare)} of the {n} lists of the {name} are empty, the first that of user {bare[0]}. "
-            "Leave these users out."
-        )
-    if watched.item_vectors is not None and watched.lists.shape[1] > len(watched.item_vectors):
-        raise DataError(
-            f"Lists of the {name} have {watched.lists.shape[1]} places, but the catalog has "
-            f"{len(watched.item_vectors)} items. Use shorter lists."
-        )
-
-
-def _check_members(member: NDArray[np.bool_], watched: Watched, name: str) -> None:
-    if member.dtype != np.bool_ or member.shape != (len(watched.histories),):
-        raise DataError(
-            f"Members of the {name} were given as {member.dtype} of shape {member.shape}. One true or false is needed "
-            f"for each of its {len(watched.histories)} users."
-        )
-    if member.all() or not member.any():
-        raise DataError(
-            f"{'All' if member.any() else 'None'} of the {len(member)} users of the {name} are members. Both are "
-            "needed, to tell them apart."
-        )
+def _find_operating_point(truth: BoolArray, scores: FloatArray, fpr: float) -> OperatingPoint | None:
+    point = roc.estimate_tpr_at_fpr(truth, scores, fpr)
+    if point is None:
+        return None
+    share: Estimate = point.tpr
+    return OperatingPoint(value=share.value, low=share.low, high=share.high, n=share.n, realized_fpr=point.realized_fpr)

@@ -1,9 +1,9 @@
-"""Reference models of a target: trained as the attacker thinks the target was, each on half of its users.
+"""Reference models of a target: trained as the attacker believes the target was, each on half of its users.
 
-Every user is in one half of the models and not in the other, so that there are models with and without each. The
-target and all of them are asked for scores of what each user touched; users whom a model was not trained on are folded
-in, as the platform does. Only items that all of them know are looked at: that an item is in a catalog at all says that
-some member touched it, and would tell by itself who alone did.
+Every user is in one half of the models and not in the other. The target and all reference models are asked for scores
+of the items of each history; users whom a model was not trained on are folded in, as on the platform. Only items that
+all models know are used: an item is in a catalog because some member has it, which would reveal a member who is the
+only one to have it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recveil.attacks.membership.difference_vectors import flatten_histories
-from recveil.attacks.membership.likelihood import SIGNALS, pair_signals
-from recveil.attacks.membership.reference_attacks import Evidence
+from recveil.attacks.membership.score_signals import SIGNALS, compute_pair_signals
 from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
 from recveil.core.errors import DataError, UsageError, unknown_name
-from recveil.core.progress import track
+from recveil.core.progress import track_progress
 from recveil.core.protocols import Recommender
-from recveil.core.types import FloatArray, IntArray
-from recveil.data.member_split import Side
+from recveil.core.types import BoolArray, FloatArray, IntArray, ReferenceSignals
+from recveil.data.member_split import MemberPart
 
-__all__ = ["ReferenceModels"]
+__all__ = ["ReferenceModels", "draw_halves", "find_shared_items"]
 
 MIN_REFERENCE_MODELS = 4
 """Two with each user and two without."""
@@ -32,7 +30,7 @@ MIN_REFERENCE_MODELS = 4
 
 @dataclass(frozen=True)
 class ReferenceModels:
-    """How many reference models there are, and the signal that is taken from their scores and the target's.
+    """Number of reference models, and the signal that is taken from their scores and the target's.
 
     `"rank-percentile"` suits every model; `"log-odds"` those trained by cross-entropy, `"bpr-margin"` those by BPR.
     """
@@ -43,75 +41,92 @@ class ReferenceModels:
     def __post_init__(self) -> None:
         if self.n < MIN_REFERENCE_MODELS or self.n % 2:
             raise UsageError(
-                f"{self.n} reference models were asked for. An even number of {MIN_REFERENCE_MODELS} or more is needed, so that as "
-                "many have each user as have not."
+                f"{self.n} reference models were asked for. An even number of {MIN_REFERENCE_MODELS} or more is "
+                "needed, so that each user is in half of them."
             )
         if self.signal not in SIGNALS:
             raise unknown_name("signal", self.signal, SIGNALS)
 
-    def check(self, policy: ServingPolicy) -> None:
-        """Say it where these models could not be compared with a target that serves like this."""
+    def check_policy(self, policy: ServingPolicy) -> None:
+        """Refuse a policy under which non-members get no scores of their own."""
         if policy.nonmembers != "fold-in":
             raise UsageError(
-                "Attacks with reference models compare the scores that users get, and charts are the same for all. "
-                "Serve by fold-in."
+                "Attacks with reference models compare the scores of users, and popularity is the same for all. "
+                "Serve non-members by fold-in."
             )
 
-    def evidence(
-        self, side: Side, target: TrainedPlatform, make: Callable[[], Recommender], *, rng: np.random.Generator
-    ) -> Evidence:
-        """Train the models and ask them and the target; who is a member of the side is not looked at."""
-        self.check(target.policy)
-        inside = draw_halves(side.data.n_users, self.n, rng)
-        known = (target.popularity > 0) & find_shared_items(target, inside)
-        pairs = _SharedPairs.of(target, known)
-        observed = pairs.log_odds(target, self.signal)
-        unlisted, signal = replace(target.policy, k=1), []
-        for r in track(range(self.n), "training reference models", self.n):
-            reference = train_platform(Side(side.data, inside[:, r]), make(), unlisted, rng=rng.spawn(1)[0])
-            signal.append(pairs.log_odds(reference, self.signal))
-        return Evidence(pairs.user, np.stack(signal, axis=1), observed, inside)
+    def collect_signals(
+        self,
+        part: MemberPart,
+        target: TrainedPlatform,
+        make_model: Callable[[], Recommender],
+        *,
+        rng: np.random.Generator,
+    ) -> ReferenceSignals:
+        """Train the models and collect their signals and the target's.
+
+        Args:
+            part: users of the target; their membership is not used.
+            target: the trained target.
+            make_model: makes an untrained reference model.
+            rng: source of randomness of the halves and of the trainings.
+
+        Raises:
+            UsageError: the target serves non-members by popularity.
+            DataError: no item is known to all models.
+        """
+        self.check_policy(target.policy)
+        trained_on = draw_halves(part.data.n_users, self.n, rng)
+        pairs = _SharedPairs.find(target, (target.popularity > 0) & find_shared_items(target, trained_on))
+        target_signals = pairs.compute_log_odds(target, self.signal)
+        policy, signals = replace(target.policy, k=1), []  # no lists are made, so any catalog is large enough
+        for r in track_progress(range(self.n), "training reference models", self.n):
+            half = MemberPart(part.data, trained_on[:, r])
+            reference = train_platform(half, make_model(), policy, rng=rng.spawn(1)[0])
+            signals.append(pairs.compute_log_odds(reference, self.signal))
+        users = np.arange(part.data.n_users)
+        return ReferenceSignals(pairs.user, np.stack(signals, axis=1), target_signals, trained_on, users)
 
 
-def draw_halves(users: int, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Who is in which of n models: every user in half of them."""
-    inside: NDArray[np.bool_] = rng.permuted(np.tile(np.arange(n) < n // 2, (users, 1)), axis=1)
+def draw_halves(n_users: int, n_models: int, rng: np.random.Generator) -> BoolArray:
+    """Draw which users are in which model: every user in half of them."""
+    inside: BoolArray = rng.permuted(np.tile(np.arange(n_models) < n_models // 2, (n_users, 1)), axis=1)
     return inside
 
 
-def find_shared_items(target: TrainedPlatform, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which items somebody touched in each of the halves."""
+def find_shared_items(target: TrainedPlatform, trained_on: BoolArray) -> BoolArray:
+    """Mark the items that occur in each of the halves."""
     history = target.history
-    touched = [np.bincount(history.item[who[history.user]], minlength=history.n_items) > 0 for who in inside.T]
-    return np.asarray(np.all(touched, axis=0))
+    occurs = [np.bincount(history.item[half[history.user]], minlength=history.n_items) > 0 for half in trained_on.T]
+    return np.asarray(np.all(occurs, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class _SharedPairs:
-    """Users who touched any item that all models know, and those items, numbered from 0."""
+    """Users with an item that all models know, and those items of their histories, numbered from 0."""
 
     users: IntArray
     histories: list[IntArray]
-    known: IntArray
+    items: IntArray
 
     @classmethod
-    def of(cls, target: TrainedPlatform, known: NDArray[np.bool_]) -> _SharedPairs:
-        history = target.history.take(known[target.history.item])
+    def find(cls, target: TrainedPlatform, is_shared: BoolArray) -> _SharedPairs:
+        history = target.history.take(is_shared[target.history.item])
         users, counts = np.unique(history.user, return_counts=True)
         if not len(users):
             raise DataError("No item is known to the target and to all reference models. Use fewer, or more data.")
-        items = np.flatnonzero(known)
+        items = np.flatnonzero(is_shared)
         return cls(users, np.split(np.searchsorted(items, history.item), np.cumsum(counts)[:-1]), items)
 
     @property
     def user(self) -> IntArray:
         return self.users[flatten_histories(self.histories)[0]]
 
-    def log_odds(self, model: TrainedPlatform, kind: str) -> FloatArray:
-        """Of each pair, by this model."""
+    def compute_log_odds(self, model: TrainedPlatform, kind: str) -> FloatArray:
+        """Compute the signal of each pair by this model."""
 
         def score(rows: IntArray) -> FloatArray:
-            return model.score(self.users[rows])[:, self.known]
+            return model.score(self.users[rows])[:, self.items]
 
-        value = pair_signals(score, self.histories, kind).value
+        value = compute_pair_signals(score, self.histories, kind).value
         return np.asarray(np.log(value / (1 - value))) if kind == "rank-percentile" else value

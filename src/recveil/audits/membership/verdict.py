@@ -1,0 +1,125 @@
+"""The verdict on membership: one word, the strongest attack, one sentence, and the curves behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from recveil.audits.membership.audit import MembershipAudit
+from recveil.core.membership_parts import MembershipAttackResult, MembershipFindings
+from recveil.core.result_parts import Verdict
+from recveil.core.types import Estimate, FloatArray
+
+__all__ = ["DEFAULT_MARGIN", "compute_roc_curves", "compute_roc_points", "decide_verdict", "judge_membership"]
+
+DEFAULT_MARGIN = 0.05
+"""An AUC closer than this to one half is called no leak."""
+
+MAX_CURVE_POINTS = 60
+
+
+def judge_membership(audit: MembershipAudit, *, margin: float = DEFAULT_MARGIN) -> MembershipFindings:
+    """Judge an audit: verdict, strongest attack, sentence and curves, beside the numbers.
+
+    The verdict is `unknown` where the members of the target are not known.
+    """
+    if audit.truth is None:
+        return MembershipFindings(
+            n_users=len(audit.users),
+            n_members=None,
+            verdict=Verdict.UNKNOWN,
+            sentence="The members of the target are not known, so there are scores of its users and no verdict.",
+            best_attack=None,
+            attacks={},
+            notes=audit.notes,
+        )
+    verdict = decide_verdict(audit.attacks.values(), margin=margin)
+    n_members = int(audit.truth.sum())
+    size = f"({len(audit.truth):,} users, {n_members:,} of them members)"
+    return MembershipFindings(
+        n_users=len(audit.users),
+        n_members=n_members,
+        verdict=verdict,
+        sentence=f"{_write_sentence(verdict, audit.attacks, margin)} {size}.",
+        best_attack=_find_strongest(audit.attacks),
+        attacks=audit.attacks,
+        roc=compute_roc_curves(audit),
+        notes=audit.notes,
+    )
+
+
+def decide_verdict(results: Iterable[MembershipAttackResult], *, margin: float = DEFAULT_MARGIN) -> Verdict:
+    """Return `leak`, `explained`, `none` or `inconclusive`.
+
+    As in audits of attributes, a leak excludes chance and reaches the margin; without one, all intervals lie inside
+    it. A leak is `explained` where no attack is ahead of every rule: the serving rule, not the training, separates the
+    classes. Attacks that are reliably wrong while no rule detects anything are a leak too.
+    """
+    results = list(results)
+    detected = [r for r in results if not r.auc.low <= 0.5 <= r.auc.high and abs(r.auc.value - 0.5) >= margin]
+    if not detected:
+        all_inside = all(max(r.auc.high - 0.5, 0.5 - r.auc.low) < margin for r in results)
+        return Verdict.NONE if all_inside else Verdict.INCONCLUSIVE
+    only_inverted_attacks = all(r.inverted and not r.is_rule for r in detected)
+    is_leak = any(_is_ahead(r) for r in detected) or only_inverted_attacks
+    return Verdict.LEAK if is_leak else Verdict.EXPLAINED
+
+
+def compute_roc_curves(audit: MembershipAudit) -> dict[str, list[list[float]]]:
+    """Compute for each attack and rule pairs of false and true positive rate, evenly spaced on a logarithmic scale."""
+    if audit.truth is None:
+        return {}
+    return {
+        name: compute_roc_points(audit.scores[name][audit.truth], audit.scores[name][~audit.truth])
+        for name in audit.attacks
+    }
+
+
+def compute_roc_points(member_scores: FloatArray, nonmember_scores: FloatArray) -> list[list[float]]:
+    """Compute the share of members found when one non-member is accused, a few, and so on up to all of them."""
+    thresholds, n = np.sort(nonmember_scores)[::-1], len(nonmember_scores)
+    allowed = np.unique(np.geomspace(1, n, min(MAX_CURVE_POINTS, n)).astype(np.int64))
+    shares = [float((member_scores > thresholds[a]).mean()) if a < n else 1.0 for a in allowed]
+    return [[round(a / n, 6), round(share, 6)] for a, share in zip(allowed.tolist(), shares, strict=True)]
+
+
+def _is_ahead(result: MembershipAttackResult) -> bool:
+    return result.ahead_of_rules is not None and result.ahead_of_rules.low > 0
+
+
+def _find_strongest(results: Mapping[str, MembershipAttackResult]) -> str:
+    return max(results, key=lambda name: abs(results[name].auc.value - 0.5))
+
+
+def _write_sentence(verdict: Verdict, results: Mapping[str, MembershipAttackResult], margin: float) -> str:
+    strongest = f"the strongest is {_describe_attack(_find_strongest(results), results)}"
+    if verdict is Verdict.NONE:
+        return f"No attack and no rule separates members from non-members by {margin:g} of AUC or more: {strongest}"
+    if verdict is Verdict.INCONCLUSIVE:
+        return f"Too few users to say whether members can be told from non-members: {strongest}"
+    attacks = {name: result for name, result in results.items() if not result.is_rule}
+    rules = {name: result for name, result in results.items() if result.is_rule}
+    best_rule = f"the rule {_describe_attack(_find_strongest(rules), rules)}"
+    if verdict is Verdict.EXPLAINED:
+        rest = (
+            f"; no attack is ahead of every rule ({_describe_attack(_find_strongest(attacks), attacks)})"
+            if attacks
+            else ""
+        )
+        return f"Members can be told from non-members, but the serving rule explains it: {best_rule}{rest}"
+    ahead = {name: result for name, result in attacks.items() if _is_ahead(result)}
+    leader = max(ahead, key=lambda name: ahead[name].auc.value) if ahead else _find_strongest(attacks)
+    reason = "ahead of every rule" if ahead else "which reveals as much"
+    return (
+        f"An outsider can tell which users the model was trained on: {_describe_attack(leader, attacks)}, {reason} "
+        f"({best_rule})"
+    )
+
+
+def _describe_attack(name: str, results: Mapping[str, MembershipAttackResult]) -> str:
+    return f"'{name}' with an AUC of {_format_auc(results[name].auc)}"
+
+
+def _format_auc(auc: Estimate) -> str:
+    return f"{auc.value:.3f} [{auc.low:.3f}, {auc.high:.3f}]{', reliably wrong' if auc.high < 0.5 else ''}"

@@ -1,0 +1,84 @@
+"""The command `recveil cloak`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recveil.cli.audit import make_input_files
+from recveil.cli.options import (
+    AuditRuleOptions,
+    CommonOptions,
+    Report,
+    Strength,
+    TableOptions,
+    parse_names,
+    parse_options,
+    takes,
+)
+from recveil.cli.output import check_inputs_exist, emit_json, print_line, print_summary, show_progress
+
+__all__ = ["CloakOptions", "cloak"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
+    """Options of `recveil cloak`."""
+
+    out: Annotated[Path, typer.Option(help="File or folder for the defended table, in the form of the input.")]
+    method: Annotated[str, typer.Option(help="Defense: see `recveil list defenses`.")] = "sliced"
+    strength: Strength = 1.0
+    option: Annotated[list[str] | None, typer.Option(help="Option of the defense, such as rounds=40. Repeatable.")] = (
+        None
+    )
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="All methods at several strengths; the report marks the best bargain.")
+    ] = False
+    engine: Annotated[str, typer.Option(help="Engine for large tables: local or ray.")] = "local"
+    address: Annotated[str | None, typer.Option(help="Ray cluster to join, such as ray://host:10001.")] = None
+    report: Report = None
+
+
+@takes(CloakOptions)
+def cloak(options: CloakOptions) -> None:
+    """Defend a table of user vectors; with --report or --json also audit it before and after.
+
+    Rows, ids and other columns stay as they were; only the vectors move. With --run, or with --item-embeddings and
+    --interactions, the result also says what the recommendations are worth before and after. A folder of Parquet files
+    is read and written part by part; after an interruption the same command continues.
+
+    Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
+    """
+    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids)
+    check_inputs_exist(options.item_embeddings, options.interactions)
+    from recveil.workflows.audit_protocol import AuditProtocol
+    from recveil.workflows.cloak import CloakRequest, cloak_files
+    from recveil.workflows.defended_release import ChosenDefense
+    from recveil.workflows.large_inputs import make_engine
+
+    protocol = AuditProtocol(
+        panel=options.panel,
+        folds=options.folds,
+        repeats=options.repeats,
+        margin=options.margin,
+        seed=options.seed,
+        device=options.device,
+    )
+    request = CloakRequest(
+        options.out,
+        options.report,
+        audit=options.as_json,
+        frontier=options.frontier,
+        engine=make_engine(options.engine, options.address),
+        command_line=sys.argv,
+    )
+    defense = ChosenDefense(options.method, {"strength": options.strength, **parse_options(options.option)})
+    with show_progress(quiet=options.quiet):
+        result = cloak_files(make_input_files(options), parse_names(options.target), defense, protocol, request)
+    emit_json(result, as_json=options.as_json)
+    print_summary(result, silent=options.is_silent)
+    print_line(f"Wrote {options.out}.", silent=options.is_silent)

@@ -1,0 +1,116 @@
+"""Audits before and after a defense, of the vectors and of the lists made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from recveil.attacks.attribute.surfaces import build_view
+from recveil.core.random import make_generator
+from recveil.core.result_parts import ListAudits, Utility, Verdict
+from recveil.core.timing import Clock
+from recveil.core.types import Attribute, FloatArray, IntArray, Release
+from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_details, collect_notes, collect_results
+from recveil.workflows.utility import Recommendations, compare_rankings
+
+__all__ = ["ComparedAudits", "audit_lists", "compare_audits", "compare_recommendations", "describe_omissions"]
+
+LIST_LENGTH = 10
+"""Length of the lists that are audited before and after."""
+
+
+@dataclass(frozen=True)
+class ComparedAudits:
+    """Audits of a table before and after a defense, and of attackers who hold both."""
+
+    before: Results
+    after: Results
+    past: dict[str, Results]
+    notes: list[str] = field(default_factory=list)
+
+
+def compare_audits(
+    before: FloatArray,
+    after: FloatArray,
+    targets: Sequence[Attribute],
+    protocol: AuditProtocol,
+    *,
+    clock: Clock,
+    activity: IntArray | None = None,
+    past: bool = True,
+) -> ComparedAudits:
+    """Audit a table before and after a defense, with leak maps and accuracy by activity.
+
+    Args:
+        before: the undefended vectors.
+        after: the defended vectors of the same users.
+        targets: attributes with classes.
+        protocol: the rules.
+        clock: takes the seconds of each step.
+        activity: interactions of each user, where known.
+        past: audit attackers who hold both tables as well.
+    """
+    with clock.measure_step("audit before"):
+        earlier = protocol.audit_classes(before, targets)
+    with clock.measure_step("audit after"):
+        later = protocol.audit_classes(after, targets)
+    both: dict[str, Results] = {}
+    if past:
+        with clock.measure_step("audit of both tables"):
+            both = protocol.audit_past(before, after, targets)
+    with clock.measure_step("map the leaks"):
+        results = attach_details(
+            [before, after], targets, [earlier, later], protocol.rules, seed=protocol.seed, activity=activity
+        )
+    return ComparedAudits(results[0], results[1], both, collect_notes([*earlier, *later]))
+
+
+def compare_recommendations(
+    recommendations: Recommendations, before: FloatArray, after: FloatArray, targets: Sequence[Attribute]
+) -> Utility:
+    """Compare what the recommendations are worth before and after, overall and for each class."""
+    in_split_order = [replace(target, codes=target.codes[recommendations.rows]) for target in targets]
+    ranks = [recommendations.rank_test_items(x) for x in (before, after)]
+    return compare_rankings(ranks[0], ranks[1], in_split_order, note=recommendations.note)
+
+
+def audit_lists(
+    recommendations: Recommendations,
+    before: FloatArray,
+    after: FloatArray,
+    targets: Sequence[Attribute],
+    protocol: AuditProtocol,
+) -> ListAudits:
+    """Audit the lists made from the vectors before and after, and lists that omit nothing.
+
+    Args:
+        recommendations: how users are served.
+        before: the undefended vectors.
+        after: the defended vectors.
+        targets: attributes with classes.
+        protocol: the rules; p-values are those of the corrected t.
+    """
+
+    def audit(release: Release) -> Results:
+        lists = build_view(release, "lists", rng=make_generator(protocol.seed, "view"))
+        return collect_results(replace(protocol, permutations=0).audit_classes(lists, targets))
+
+    return ListAudits(
+        before=audit(recommendations.make_release(before, LIST_LENGTH)),
+        after=audit(recommendations.make_release(after, LIST_LENGTH)),
+        after_with_seen=audit(recommendations.make_release(after, LIST_LENGTH, with_seen=True)),
+    )
+
+
+def describe_omissions(lists: ListAudits) -> list[str]:
+    """Return a sentence for each attribute that lists reveal by the seen items they omit."""
+    sentences = []
+    for name, after in lists.after.items():
+        whole = lists.after_with_seen[name]
+        if after.verdict is Verdict.LEAK and whole.verdict is not Verdict.LEAK:
+            omitting, complete = (target.headline.advantage.value for target in (after, whole))
+            sentences.append(
+                f"The lists reveal {name} (advantage {omitting:.2f}) because they omit each user's seen items. "
+                f"Lists from the same vectors that omit nothing have an advantage of {complete:.2f}."
+            )
+    return sentences

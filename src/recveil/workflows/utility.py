@@ -1,0 +1,170 @@
+"""What recommendations are worth: a score for every item from user vectors, held-out items, paired comparisons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from recveil.core.errors import DataError, UsageError
+from recveil.core.protocols import UtilityLoss
+from recveil.core.random import make_generator
+from recveil.core.result_parts import Utility, UtilityChange
+from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Release, Split
+from recveil.data.io.ids import require_positions
+from recveil.data.io.user_tables import Vectors, read_embeddings, read_interactions
+from recveil.data.sources.catalog import load_dataset_or_demo
+from recveil.data.splits import leave_one_out
+from recveil.metrics import ranking
+from recveil.models import MODELS
+from recveil.models.losses import make_bpr_loss
+from recveil.models.persistence import load_model
+from recveil.models.scoring import top_k
+
+__all__ = [
+    "Recommendations",
+    "compare_rankings",
+    "load_run_data",
+    "recommendations_from_files",
+    "recommendations_from_run",
+]
+
+CUTOFFS = (5, 10, 20)
+HEADLINE_MEASURES = ("hit_rate@10", "ndcg@10")
+"""Measures that are shown for each class."""
+
+Values = Mapping[str, tuple[FloatArray, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendations:
+    """How users are served from a table of vectors.
+
+    Attributes:
+        split: the interactions, with the held-out items.
+        score: scores of all items for users with these vectors.
+        items: item vectors, if scores are products of vectors.
+        rows: for each user of the split the row in the table.
+        note: what to know of the numbers.
+    """
+
+    split: Split
+    score: Callable[[IntArray, FloatArray], FloatArray] = field(repr=False)
+    items: FloatArray | None
+    rows: IntArray
+    note: str = ""
+
+    def rank_test_items(self, x: FloatArray) -> ranking.Ranks:
+        """Rank each held-out item when users are served from this table."""
+        return ranking.rank(self._score_from(x), self.split.test, self._seen_items())
+
+    def make_release(self, x: FloatArray, k: int, *, with_seen: bool = False) -> Release:
+        """Release the vectors and the top-k lists made from them, in the table's order.
+
+        Lists omit seen items, unless `with_seen`.
+        """
+        lists, seen = np.full((len(x), k), -1, dtype=np.int64), self._seen_items()
+        users = np.arange(len(self.rows))
+        omitted = sparse.csr_array(seen.shape) if with_seen else seen
+        lists[self.rows] = top_k(self._score_from(x), users, k, omitted)
+        return Release(x, self.items, lists, None)
+
+    def count_interactions(self, n: int) -> IntArray:
+        """Count the interactions of each of the n users of the table."""
+        users = np.concatenate([part.user for part in (self.split.train, self.split.valid, self.split.test)])
+        return np.bincount(self.rows[users], minlength=n).astype(np.int64)
+
+    def make_loss(self, *, device: str | None, seed: int) -> UtilityLoss:
+        """Make the BPR loss of a table on the training pairs, items frozen."""
+        if self.items is None:
+            raise UsageError("This model scores by a network, so no loss follows from its vectors alone.")
+        rng = make_generator(seed, "loss")
+        return make_bpr_loss(self.split.train, self.items, rows=self.rows, device=device, rng=rng)
+
+    def _score_from(self, x: FloatArray) -> Callable[[IntArray], FloatArray]:
+        return lambda users: self.score(users, x[self.rows[users]])
+
+    def _seen_items(self) -> sparse.csr_array:
+        return ranking.collect_seen_items(self.split.train, self.split.valid)
+
+
+def recommendations_from_files(vectors: Vectors, items: Path, interactions: Path, *, seed: int) -> Recommendations:
+    """Serve by dot products with the item vectors in a file; the newest interaction of each user is held out.
+
+    Args:
+        vectors: the user vectors.
+        items: file of item vectors.
+        interactions: file of interactions; without timestamps the held-out item is drawn at random.
+        seed: draws the held-out item where there are no timestamps.
+    """
+    table = read_embeddings(items, of="item")
+    if table.x.shape[1] != vectors.x.shape[1]:
+        raise DataError(
+            f"User vectors have {vectors.x.shape[1]} numbers and item vectors {table.x.shape[1]}, so no score follows "
+            "from them. Give the two tables of one model."
+        )
+    history = read_interactions(interactions, vectors.ids, table.ids)
+    split = leave_one_out(history, rng=make_generator(seed, "held out"))
+    note = (
+        "Utility is measured on one held-out interaction of each user. If the vectors were trained on it too, both "
+        "numbers are too high; the difference between them is still the price of the defense."
+    )
+    everyone = np.arange(len(vectors.x))
+    return Recommendations(split, lambda users, x: np.asarray(x @ table.x.T), table.x, everyone, note)
+
+
+def recommendations_from_run(run: Path, vectors: Vectors) -> Recommendations:
+    """Serve by the model in a folder that `recveil train` wrote, on the data it was trained on."""
+    name, data, rows = load_run_data(run, vectors)
+    model = load_model(run / "model")
+    items = model.item_vectors_ if MODELS.traits(name).dot_product else None
+    return Recommendations(leave_one_out(data), model.score, items, rows)
+
+
+def load_run_data(run: Path, vectors: Vectors) -> tuple[str, Dataset, IntArray]:
+    """Return the model's name, the data it was trained on, and the row of each of its users in the table."""
+    try:
+        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        model, name, seed = str(config["model"]), str(config["data"]), int(config["seed"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{run} has no readable config.json, which names the data it was trained on.") from None
+    data = load_dataset_or_demo(name, seed=seed)
+    return model, data, require_positions(data.user_ids, vectors.ids, name, "user")
+
+
+def compare_rankings(
+    before: ranking.Ranks, after: ranking.Ranks, attributes: Iterable[Attribute], *, note: str = ""
+) -> Utility:
+    """Compare ranking quality before and after, overall and for each class, paired by user.
+
+    Args:
+        before: ranks of the held-out items without the defense.
+        after: the same with it.
+        attributes: attributes whose classes are compared; they are indexed by the users of the ranks.
+        note: what to know of the numbers.
+    """
+    measures = {"hit_rate": ranking.hit_rate, "ndcg": ranking.ndcg}
+    values = {f"{name}@{k}": (f(before, k), f(after, k)) for name, f in measures.items() for k in CUTOFFS}
+    headline = {name: values[name] for name in HEADLINE_MEASURES}
+    per_class = {
+        attribute.name: {
+            label: _compare_values(headline, attribute.codes[before.users] == code)
+            for code, label in enumerate(attribute.labels)
+        }
+        for attribute in attributes
+    }
+    overall = _compare_values(values, np.ones(len(before.users), dtype=np.bool_))
+    return Utility(**dict(overall), per_class=per_class, note=note)
+
+
+def _compare_values(values: Values, rows: NDArray[np.bool_]) -> UtilityChange:
+    return UtilityChange(
+        before={name: ranking.estimate_mean(b[rows]) for name, (b, _) in values.items()},
+        after={name: ranking.estimate_mean(a[rows]) for name, (_, a) in values.items()},
+        difference={name: ranking.estimate_difference(a[rows], b[rows]) for name, (b, a) in values.items()},
+    )
