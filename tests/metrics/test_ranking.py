@@ -153,7 +153,7 @@ def test_evaluate_leaves_the_validation_item_out_for_the_test_item_only() -> Non
     split = Split(train, valid, test)
     assert r.evaluate(lambda u: scores, split, ks=(1,))["hit_rate@1"].value == 1.0
     assert r.evaluate(lambda u: scores, split, part="valid", ks=(1,))["hit_rate@1"].value == 1.0
-    with pytest.raises(UsageError, match="no part 'train'"):
+    with pytest.raises(UsageError, match="part is 'train'"):
         r.evaluate(lambda u: scores, split, part="train")
 
 

@@ -99,10 +99,10 @@ def test_tpr_is_the_point_of_the_roc_curve_with_exact_intervals() -> None:
     assert found is not None
     false, true, _ = roc_curve(member, score, drop_intermediate=False)
     assert found.tpr.value == pytest.approx(true[false <= 0.01].max())
-    assert found.realized.value <= 0.01
+    assert found.realized_fpr.value <= 0.01
     exact = stats.binomtest(round(found.tpr.value * 2000), 2000).proportion_ci(0.95, method="exact")
     assert (found.tpr.low, found.tpr.high) == pytest.approx((exact.low, exact.high))
-    assert found.to_dict()["realized_fpr"]["n"] == 2000
+    assert found.realized_fpr.n == 2000
 
 
 def test_ties_at_the_bar_are_not_accused() -> None:
@@ -110,7 +110,7 @@ def test_ties_at_the_bar_are_not_accused() -> None:
     found = estimate_tpr_at_fpr(member, np.ones(2000), 0.01)
     assert found is not None
     assert found.tpr.value == 0
-    assert found.realized.value == 0
+    assert found.realized_fpr.value == 0
 
 
 @pytest.mark.parametrize(("others", "told"), [(999, False), (1000, True)])
@@ -152,13 +152,13 @@ def test_a_share_has_the_exact_interval_of_scipy(n: int, share: float) -> None:
 
 def test_what_cannot_be_scored_is_said() -> None:
     member = np.array([True, True])
-    with pytest.raises(DataError, match="Each of the 2 users is a member"):
+    with pytest.raises(DataError, match="All 2 users are members"):
         estimate_auc(member, np.zeros(2))
-    with pytest.raises(DataError, match="Each of the 2 users is no member"):
+    with pytest.raises(DataError, match="All 2 users are non-members"):
         estimate_auc(~member, np.zeros(2))
     with pytest.raises(DataError, match="1 of 2 scores are not finite"):
         estimate_auc(np.array([True, False]), np.array([0.0, np.nan]))
-    with pytest.raises(UsageError, match="3 scores and 2 marks"):
+    with pytest.raises(UsageError, match="3 scores and 2 membership flags"):
         estimate_auc(member, np.zeros(3))
     with pytest.raises(UsageError, match="between 0 and 1"):
         estimate_tpr_at_fpr(member, np.zeros(2), 1.0)

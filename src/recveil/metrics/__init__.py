@@ -1,1 +1,1 @@
-"""What is measured: ranking quality, leakage, and the intervals around both."""
+"""Metrics: ranking quality, attribute leakage, membership scores, and the intervals around them."""

@@ -1,7 +1,11 @@
-"""Intervals that mean what they say.
+"""Confidence intervals over the folds of cross-validation, by the corrected resampled t of Nadeau and Bengio (2003).
 
-Folds share training users, so their scores are correlated and a bootstrap over users under-covers. The corrected
-resampled t of Nadeau and Bengio (2003) widens the variance by n_test / n_train.
+Folds share training users, so their scores are correlated and a bootstrap over users covers too seldom. With J fold
+scores of sample variance s^2 the variance of their mean is taken as
+
+    (1 / J + n_test / n_train) s^2
+
+in place of s^2 / J, with J - 1 degrees of freedom.
 """
 
 from __future__ import annotations
@@ -22,28 +26,43 @@ __all__ = [
 ]
 
 CONFIDENCE_LEVEL = 0.95
+"""Coverage of every interval."""
 
 SCORE_TOLERANCE = 1e-12
-"""Scores closer than this are equal: the mean of ten times 1/3 is not quite 1/3."""
+"""Scores closer than this are equal: the mean of ten times 1/3 is not exactly 1/3."""
 
 
 def compute_corrected_error(scores: FloatArray, test_share: float) -> float:
-    """The standard error of the mean of J fold scores, where `test_share` is n_test / n_train."""
+    """Compute the corrected standard error of the mean of fold scores.
+
+    It is NaN for a single fold.
+
+    `test_share` is n_test / n_train of a fold.
+    """
     J = len(scores)
     return math.sqrt((1 / J + test_share) * float(np.var(scores, ddof=1))) if J > 1 else math.nan
 
 
 def estimate_corrected_mean(scores: FloatArray, test_share: float, n: int) -> Estimate:
-    """The mean of J fold scores with the corrected resampled t interval."""
+    """Estimate the mean of fold scores with its corrected interval.
+
+    Args:
+        scores: score of each fold.
+        test_share: n_test / n_train of a fold.
+        n: number of users behind the scores.
+
+    Returns:
+        The mean with its 95 % interval; the ends are NaN for a single fold.
+    """
     value = float(np.mean(scores))
     half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(scores) - 1)) * compute_corrected_error(scores, test_share)
     return Estimate(value, value - half, value + half, n)
 
 
 def estimate_advantage(signed_scores: FloatArray, test_share: float, n: int) -> Estimate:
-    """Estimate an advantage from the signed advantage of each fold: floored at 0, with an interval to match.
+    """Estimate an advantage, floored at 0, from the signed advantage of each fold.
 
-    A fold below chance even after relabelling is luck, or a leak that the relabelling missed; it never speaks for
+    A fold below chance even after relabeling is luck, or a leak that the relabeling missed; it never speaks for
     privacy. So the value and the lower end are at least 0, and the upper end is the larger of both distances from
     chance. With the corrected interval [low, high] of the signed mean the result is [max(0, low), max(-low, high)].
 
@@ -60,7 +79,17 @@ def estimate_advantage(signed_scores: FloatArray, test_share: float, n: int) -> 
 
 
 def compute_corrected_p(scores: FloatArray, test_share: float, null: float, *, two_sided: bool) -> float:
-    """The p-value of the corrected resampled t for a mean of `null` (greater, or two-sided)."""
+    """Compute the corrected p-value for the hypothesis that the mean is `null`.
+
+    Args:
+        scores: score of each fold.
+        test_share: n_test / n_train of a fold.
+        null: mean under the hypothesis.
+        two_sided: count deviations to both sides; else only means above `null`.
+
+    Returns:
+        The p-value; 0 or 1 if all folds are equal.
+    """
     error = compute_corrected_error(scores, test_share)
     gap = float(np.mean(scores)) - null
     if not error > SCORE_TOLERANCE:  # all folds alike: no evidence either way unless they differ from the null

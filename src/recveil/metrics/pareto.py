@@ -11,22 +11,27 @@ from recveil.core.types import IntArray
 __all__ = ["REFERENCE_POINT", "find_knee", "hypervolume", "find_pareto_front"]
 
 REFERENCE_POINT = (1.0, 100.0)
-"""The worst that counts: an attacker who is certain, and a ranking of which nothing is left (cost in per cent)."""
+"""The worst point that counts: an attacker who is certain, and a ranking without any quality (cost in per cent)."""
 
 
 def find_pareto_front(points: Sequence[tuple[float, float]]) -> IntArray:
-    """Numbers of the points that no other beats, by rising advantage; of equal points the first."""
+    """Return the indices of undominated points, by rising advantage.
+
+    Of equal points the first one is returned.
+    """
     values = np.asarray(points, dtype=np.float64).reshape(-1, 2)
-    kept, cheapest = [], np.inf
+    front, cheapest = [], np.inf
     for i in np.lexsort((np.arange(len(values)), values[:, 1], values[:, 0])):
         if values[i, 1] < cheapest:
-            kept.append(i)
+            front.append(i)
             cheapest = values[i, 1]
-    return np.array(kept, dtype=np.int64)
+    return np.array(front, dtype=np.int64)
 
 
 def find_knee(points: Sequence[tuple[float, float]]) -> int:
-    """Return the index of the front's point farthest below the line between the ends of the front.
+    """Return the index of the front's point farthest below its chord.
+
+    The chord is the straight line between the ends of the front.
 
     The ends are the cheapest and the most private point; both coordinates are shares of their range over all points.
     Where several points are equally far below, the first one is returned.
@@ -43,16 +48,18 @@ def find_knee(points: Sequence[tuple[float, float]]) -> int:
 
 
 def hypervolume(points: Sequence[tuple[float, float]], reference: tuple[float, float] = REFERENCE_POINT) -> float:
-    """The share of the rectangle from (0, 0) to the reference in which some point is at least as good: 0 to 1.
+    """Compute the share of the rectangle up to the reference that is dominated.
 
-    A cost below zero counts as none.
+    The rectangle starts at (0, 0), so the share runs from 0 to 1.
+
+    A cost below zero counts as zero.
     """
     values = np.maximum(np.asarray(points, dtype=np.float64).reshape(-1, 2), 0.0)
     values = values[(values < reference).all(1)]
     front = values[find_pareto_front([(float(a), float(c)) for a, c in values])]
     if not len(front):
         return 0.0
-    # By rising advantage and so by falling cost: each step reaches to the advantage of the next.
+    # The front rises in advantage and falls in cost: each step reaches to the advantage of the next point.
     reach = np.append(front[1:, 0], reference[0]) - front[:, 0]
     share = (reach * (reference[1] - front[:, 1])).sum() / (reference[0] * reference[1])
-    return min(1.0, float(share))  # steps that add up to the whole may do so to the last digit and one more
+    return min(1.0, float(share))  # rounding may carry the sum of the steps past 1

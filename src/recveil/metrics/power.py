@@ -1,4 +1,4 @@
-"""The smallest leak that an audit with these users is sure to see, and what learning from few users costs it."""
+"""Statistical power of an audit: the smallest advantage that it detects, given its users and its folds."""
 
 from __future__ import annotations
 
@@ -9,35 +9,60 @@ from scipy import optimize, stats
 
 from recveil.metrics.intervals import CONFIDENCE_LEVEL
 
-__all__ = ["TARGET_POWER", "compute_advantage_error", "allow_for_learning", "compute_detection_threshold"]
+__all__ = ["TARGET_POWER", "allow_for_learning", "compute_advantage_error", "compute_detection_threshold"]
 
 TARGET_POWER = 0.95
-"""How surely the smallest detectable leak would be seen."""
+"""Probability with which an audit detects the smallest detectable advantage."""
 
 
-def compute_detection_threshold(folds: int, seeds: int, test_share: float) -> float:
-    """How many standard errors a mean must lie above the null for its interval to exclude the null 95 % of the time.
+def compute_detection_threshold(folds: int, repeats: int, test_share: float) -> float:
+    """Compute the distance from chance that is detected with 95 % power.
 
-    The standard error is that of one deal. More deals of the same users do not make the mean better known, they only
-    steady the variance between folds, from which the corrected resampled t takes its own, wider, error.
+    The standard error is that of one repeat of cross-validation. More repeats with the same users do not make the mean
+    better known; they only steady the variance between folds, from which the corrected resampled t takes its own, wider
+    error. So the t statistic is noncentral t, and the threshold is the noncentrality at which it exceeds its critical
+    value with 95 % probability.
+
+    Args:
+        folds: number of folds.
+        repeats: repeats of cross-validation.
+        test_share: n_test / n_train of a fold.
+
+    Returns:
+        The threshold in standard errors.
     """
-    J = folds * seeds
-    bar = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, J - 1)) * math.sqrt((1 / J + test_share) * folds)
-    return float(optimize.brentq(lambda shift: stats.nct.sf(bar, J - 1, shift) - TARGET_POWER, bar, 10 * bar + 10))
+    J = folds * repeats
+    critical = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, J - 1)) * math.sqrt((1 / J + test_share) * folds)
+
+    def excess_power(shift: float) -> float:
+        return float(stats.nct.sf(critical, J - 1, shift)) - TARGET_POWER
+
+    return float(optimize.brentq(excess_power, critical, 10 * critical + 10))
 
 
 def compute_advantage_error(advantage: float, counts: Sequence[int]) -> float:
-    """The standard error of an advantage, from the spread of guesses that good."""
+    """Compute the binomial standard error of an advantage.
+
+    `counts` are the users of each class. The error is largest at a recall of 1/2, which is used from there on.
+    """
     K = len(counts)
     recall = min(0.5, 1 / K + advantage * (1 - 1 / K))
     return math.sqrt(sum(recall * (1 - recall) / n for n in counts)) / (K - 1)
 
 
 def allow_for_learning(advantage: float, known: Sequence[float], d: int) -> float:
-    """The best possible advantage behind one of this size, reached by an attacker who had to learn.
+    """Bound the best possible advantage by one that had to be learned.
 
-    `known` are the users of each class it learned from. Reckoned for Gaussian classes at a distance D in d dimensions:
-    with estimated means an attacker separates them as if they lay D^2 / sqrt(D^2 + h) apart, h = d (1/n_1 + 1/n_2).
+    For Gaussian classes at distance D in d dimensions, an attacker with estimated means separates them as if they were
+    D^2 / sqrt(D^2 + h) apart, where h = d (1/n_1 + 1/n_2).
+
+    Args:
+        advantage: the advantage that was reached.
+        known: users of each class from whom the attacker learned.
+        d: dimensions of the vectors.
+
+    Returns:
+        The advantage of an attacker who knows the distributions, at most 1.
     """
     if advantage >= 1:
         return 1.0

@@ -1,11 +1,11 @@
-"""How well a recommender ranks what it never saw: the whole catalog, seen items out, ties never in its favor.
+"""Ranking quality on held-out items: the whole catalog is ranked, seen items are excluded, ties count in expectation.
 
-Items tied with a held-out item are as likely to stand before it as after it: every number here is the expectation
-over that coin, exactly. A score that is not a number counts as better than any other, so a broken model ranks last.
+Items tied with a held-out item are as likely to be ranked before it as after it: every metric is the exact expectation
+over that order. A score that is not a number counts as better than any other, so a broken model ranks last.
 
-    seen = seen_items(split.train, split.valid)          # for the test item, the validation item is history too
+    seen = collect_seen_items(split.train, split.valid)  # for the test item, the validation item is history too
     ranks = rank(model.score, split.test, seen)
-    mean(ndcg(ranks, 10))                                # an Estimate over users
+    estimate_mean(ndcg(ranks, 10))                       # an Estimate over users
 """
 
 from __future__ import annotations
@@ -44,10 +44,13 @@ ScoreFunction = Callable[[Any], Any]
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Where each held-out item stands among the items its user had not seen.
+    """Ranks of held-out items among the items that their users had not seen.
 
-    `users` are the users who have held-out items; pair p belongs to user `users[owner[p]]`; `better[p]` items stand
-    before it and `ties[p]` beside it.
+    Attributes:
+        users: users who have held-out items.
+        owner: pair p of a user and a held-out item belongs to user `users[owner[p]]`.
+        better: number of items ranked before the held-out item of each pair.
+        ties: number of other items with the same score.
     """
 
     users: IntArray
@@ -57,7 +60,10 @@ class Ranks:
 
 
 def collect_seen_items(*parts: Dataset) -> sparse.csr_array:
-    """What each user touched in any of these parts, as a sparse user-by-item matrix."""
+    """Collect the seen items of each user as a sparse user-by-item matrix.
+
+    An item is seen if it occurs in any of the parts.
+    """
     user = np.concatenate([p.user for p in parts])
     item = np.concatenate([p.item for p in parts])
     shape = (parts[0].n_users, parts[0].n_items)
@@ -69,7 +75,10 @@ def collect_seen_items(*parts: Dataset) -> sparse.csr_array:
 def make_dot_scorer(
     user_vectors: FloatArray, item_vectors: FloatArray, *, device: str | torch.device = "cpu"
 ) -> ScoreFunction:
-    """The dot-product scoring function of two tables, kept on the device: the fast path of `rank`."""
+    """Make the dot-product scoring function of two tables, for `rank`.
+
+    Both tables stay on the device, which makes it faster than a function that returns NumPy arrays.
+    """
     left = torch.as_tensor(np.asarray(user_vectors, dtype=np.float32), device=device)
     right = torch.as_tensor(np.asarray(item_vectors, dtype=np.float32), device=device).T
 
@@ -82,8 +91,19 @@ def make_dot_scorer(
 def rank(score: ScoreFunction, held: Dataset, seen: sparse.csr_array, *, block: int | None = None) -> Ranks:
     """Rank each held-out item of each user among all items the user had not seen.
 
-    A held-out item that the user had seen before is still ranked; only the user's other seen items leave the list.
-    `block` is how many scores are held at a time; the memory stays near that whatever the catalog.
+    A held-out item that the user had seen before is still ranked; only the user's other seen items are excluded.
+
+    Args:
+        score: scoring function of the model.
+        held: held-out interactions.
+        seen: user-by-item matrix of the items to exclude.
+        block: number of scores held in memory at a time, whatever the size of the catalog.
+
+    Returns:
+        The ranks of all pairs of a user and a held-out item, by user.
+
+    Raises:
+        DataError: the scoring function returned an array of another shape.
     """
     order = np.argsort(held.user, kind="stable")
     user, item = held.user[order], held.item[order]
@@ -92,14 +112,14 @@ def rank(score: ScoreFunction, held: Dataset, seen: sparse.csr_array, *, block: 
     start = torch.as_tensor(seen.indptr.astype(np.int64))
     column = torch.as_tensor(seen.indices.astype(np.int64))
     for rows in _cut_blocks(len(user), held.n_items, block):
-        who, row = np.unique(user[rows], return_inverse=True)
-        scores = torch.as_tensor(score(who))
-        if tuple(scores.shape) != (len(who), held.n_items):
+        block_users, row = np.unique(user[rows], return_inverse=True)
+        scores = torch.as_tensor(score(block_users))
+        if tuple(scores.shape) != (len(block_users), held.n_items):
             raise DataError(
-                f"The scoring function gave an array of shape {tuple(scores.shape)} for {len(who)} users and "
-                f"{held.n_items} items. It must give (users, items)."
+                f"The scoring function returned an array of shape {tuple(scores.shape)} for {len(block_users)} users "
+                f"and {held.n_items} items. It must return (users, items)."
             )
-        if len(who) < len(row):  # several held-out items of one user
+        if len(block_users) < len(row):  # several held-out items of one user
             scores = scores[torch.as_tensor(row, device=scores.device)]
         ids, target = torch.as_tensor(user[rows]), torch.as_tensor(item[rows])
         above, beside = _count_better_and_tied(
@@ -118,7 +138,7 @@ def _cut_blocks(n: int, n_items: int, block: int | None) -> Iterator[slice]:
 def _collect_history(
     users: torch.Tensor, start: torch.Tensor, column: torch.Tensor, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Row number within the block and item of everything these users have seen."""
+    """Return the row within the block and the item of every seen item of these users."""
     first, length = start[users], start[users + 1] - start[users]
     row = torch.repeat_interleave(torch.arange(len(users)), length)
     within = torch.arange(len(row)) - (torch.cumsum(length, 0) - length)[row]
@@ -128,7 +148,7 @@ def _collect_history(
 def _count_better_and_tied(
     scores: torch.Tensor, target: torch.Tensor, row: torch.Tensor, column: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """How many unseen items stand before and beside the target of each row."""
+    """Count the unseen items ranked before the target of each row, and the tied ones."""
     own = scores.gather(1, target[:, None])
     n = scores.shape[1]
     # Comparisons written as float32 sum much faster than booleans do; exact below 2**24 items.
@@ -142,7 +162,7 @@ def _count_better_and_tied(
     past_worse = zeros.index_add(0, row, (past < own[row, 0]).long())
     past_equal = zeros.index_add(0, row, (past == own[row, 0]).long())
     past_all = zeros.index_add(0, row, torch.ones_like(row))
-    # What is neither worse nor equal is better: so is a score that is not a number.
+    # Items that are neither worse nor equal are better; so is a score that is not a number.
     better = (n - worse - equal) - (past_all - past_worse - past_equal)
     return better, (equal - 1 - past_equal).clamp(min=0)
 
@@ -163,31 +183,37 @@ def _count_held_out(ranks: Ranks) -> IntArray:
 
 
 def count_known_as_misses(ranks: Ranks, held: Dataset, seen: sparse.csr_array) -> Ranks:
-    """The same ranks where a held-out item that the platform takes for seen counts as never recommended."""
-    order = np.argsort(held.user, kind="stable")  # of the pairs in `ranks`
-    told = np.asarray(seen[held.user[order], held.item[order]]).ravel() > 0
-    return replace(ranks, better=np.where(told, held.n_items, ranks.better))
+    """Move held-out items that the platform takes for seen behind all others."""
+    order = np.argsort(held.user, kind="stable")  # the order of the pairs in `ranks`
+    known = np.asarray(seen[held.user[order], held.item[order]]).ravel() > 0
+    return replace(ranks, better=np.where(known, held.n_items, ranks.better))
 
 
 def hit_rate(ranks: Ranks, k: int) -> FloatArray:
-    """Per user: whether any held-out item is among the first k. Never falls as k grows."""
+    """Compute for each user the probability of a hit among the first k.
+
+    A hit is any held-out item. The probability never falls as k grows.
+    """
     with np.errstate(divide="ignore"):
         none = _sum_by_user(ranks, np.log1p(-_compute_hits(ranks, k)))
     return np.asarray(-np.expm1(none))
 
 
 def recall(ranks: Ranks, k: int) -> FloatArray:
-    """Per user: the share of the held-out items that are among the first k."""
+    """Compute for each user the share of held-out items among the first k."""
     return _sum_by_user(ranks, _compute_hits(ranks, k)) / _count_held_out(ranks)
 
 
 def precision(ranks: Ranks, k: int) -> FloatArray:
-    """Per user: the share of the first k that are held-out items."""
+    """Compute for each user the share of the first k that are held-out items."""
     return _sum_by_user(ranks, _compute_hits(ranks, k)) / k
 
 
 def ndcg(ranks: Ranks, k: int) -> FloatArray:
-    """Per user: the gain 1/log2(1 + position) of the held-out items among the first k, over the best possible."""
+    """Compute for each user the discounted gain of the first k over the best one.
+
+    A held-out item at a position gains 1 / log2(1 + position).
+    """
     if k < 1:
         raise UsageError(f"k is {k}. It must be at least 1.")
     total = np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(k) + 2.0))])  # total[m]: gain of positions 1..m
@@ -197,9 +223,10 @@ def ndcg(ranks: Ranks, k: int) -> FloatArray:
 
 
 def estimate_mean(values: FloatArray, *, bounded: bool = True) -> Estimate:
-    """The mean over users with its 95 % t interval; `bounded` says that each value lies between 0 and 1.
+    """Estimate the mean over users with its 95 % t interval.
 
-    Where all users have the same bounded value (nobody was hit) the t interval would be a point; Wilson's is used.
+    `bounded` says that each value lies between 0 and 1. Where all users have the same bounded value, such as no hit at
+    all, the t interval would be a point, and Wilson's interval is used.
     """
     n = len(values)
     value = float(np.mean(values)) if n else float("nan")
@@ -222,16 +249,25 @@ def _compute_wilson_interval(p: float, n: int) -> tuple[float, float]:
 
 
 def estimate_difference(after: FloatArray, before: FloatArray) -> Estimate:
-    """The mean change of the same users from `before` to `after`, paired."""
+    """Estimate the mean change of the same users from `before` to `after`, paired."""
     if after.shape != before.shape:
         raise UsageError(
-            f"A paired difference needs the same users on both sides; got {len(after)} and {len(before)} values."
+            f"after has {len(after)} values and before {len(before)}. A paired difference needs the same users in both."
         )
     return estimate_mean(after - before, bounded=False)
 
 
 def estimate_by_class(values: FloatArray, users: IntArray, attribute: Attribute) -> dict[str, Estimate]:
-    """The mean of each class of an attribute; `values[n]` belongs to `users[n]`, the undisclosed are left out."""
+    """Estimate the mean of each class of an attribute; undisclosed users are left out.
+
+    Args:
+        values: value of each user.
+        users: users that the values belong to.
+        attribute: attribute of all users.
+
+    Returns:
+        An estimate for each label.
+    """
     codes = attribute.codes[users]
     return {label: estimate_mean(values[codes == code]) for code, label in enumerate(attribute.labels)}
 
@@ -239,12 +275,24 @@ def estimate_by_class(values: FloatArray, users: IntArray, attribute: Attribute)
 def evaluate(
     score: ScoreFunction, split: Split, *, part: str = "test", ks: Sequence[int] = (5, 10, 15, 20)
 ) -> dict[str, Estimate]:
-    """HR, NDCG, recall and precision at each k on the test (or validation) items, as `hit_rate@10`, `ndcg@10`, ...
+    """Compute HR, NDCG, recall and precision at each k, as `hr@10`, `ndcg@10`, ...
 
-    Out of the ranking: the training items, and for the test part the validation items too.
+    Training items are excluded from the ranking, and for the test part validation items too.
+
+    Args:
+        score: scoring function of the model.
+        split: the data set in its three parts.
+        part: "test" or "valid".
+        ks: list lengths.
+
+    Returns:
+        An estimate over users for each metric and k.
+
+    Raises:
+        UsageError: there is no such part.
     """
     if part not in ("test", "valid"):
-        raise UsageError(f"There is no part '{part}' to evaluate on. Use 'test' or 'valid'.")
+        raise UsageError(f"part is '{part}'. Use 'test' or 'valid'.")
     history = [split.train, split.valid] if part == "test" else [split.train]
     return compute_measures(
         rank(score, split.test if part == "test" else split.valid, collect_seen_items(*history)), ks=ks
@@ -252,6 +300,6 @@ def evaluate(
 
 
 def compute_measures(ranks: Ranks, *, ks: Sequence[int] = (5, 10, 15, 20)) -> dict[str, Estimate]:
-    """HR, NDCG, recall and precision at each k of items that were ranked already."""
+    """Compute HR, NDCG, recall and precision at each k from ranks."""
     measures = {"hit_rate": hit_rate, "ndcg": ndcg, "recall": recall, "precision": precision}
     return {f"{name}@{k}": estimate_mean(measure(ranks, k)) for name, measure in measures.items() for k in ks}

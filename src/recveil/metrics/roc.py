@@ -1,13 +1,12 @@
-"""How well a score tells members from others, with intervals that hold at the ends of the scale too.
+"""Membership scores: how well they separate members from non-members, with intervals that hold near 0 and 1 too.
 
-A higher score speaks for a member; equal scores count half.
+A higher score indicates a member; equal scores count half.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from recveil.core.types import Estimate, FloatArray
 from recveil.metrics.intervals import CONFIDENCE_LEVEL
 
 __all__ = [
-    "OperatingPoint",
+    "DetectionRates",
     "estimate_auc",
     "estimate_auc_difference",
     "estimate_balanced_accuracy",
@@ -30,74 +29,122 @@ __all__ = [
 Members = NDArray[np.bool_]
 
 MIN_FALSE_POSITIVES = 10
-"""A false positive rate is spoken of only where at least this many false positives are allowed by it."""
+"""A false positive rate is reported only if it allows at least this many false positives."""
 
 
 @dataclass(frozen=True)
-class OperatingPoint:
-    """The share of members found where at most `fpr` of the others are accused; `realized` is the share that was."""
+class DetectionRates:
+    """The share of members detected when at most `fpr` of the non-members are accused.
+
+    Attributes:
+        fpr: false positive rate allowed.
+        tpr: share of members detected.
+        realized_fpr: share of non-members accused.
+    """
 
     fpr: float
     tpr: Estimate
-    realized: Estimate
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**self.tpr.to_dict(), "fpr": self.fpr, "realized_fpr": self.realized.to_dict()}
+    realized_fpr: Estimate
 
 
 def estimate_auc(member: Members, score: FloatArray, *, level: float = CONFIDENCE_LEVEL) -> Estimate:
-    """The area under the ROC curve with DeLong's interval (1988), on the log-odds scale so that it stays in bounds.
+    """Estimate the area under the ROC curve (interval: DeLong et al. 1988).
 
-    Where the scores leave no spread to judge by (all pairs won, or all tied), the interval is that of the exact
-    binomial for as many disjoint pairs of a member and another as there are, all of which ended alike.
+    The interval is computed on the log-odds scale so that it stays within bounds. Where the scores have no spread (all
+    pairs won, or all tied), it is the exact binomial one for as many disjoint pairs of a member and a non-member as
+    there are, all with the same outcome.
+
+    Args:
+        member: whether each user is a member.
+        score: score of each user.
+        level: coverage of the interval.
+
+    Returns:
+        The area with its interval.
+
+    Raises:
+        DataError: a score is not finite, or all users are members or none is.
     """
     inside, outside = _compute_placements(member, score)
     value = float(inside.mean())
     error = _compute_error(inside, outside)
     if not 0 < value < 1 or not error > 0:
-        room = _compute_exact_margin(member, level)
-        return Estimate(value, max(0.0, value - room), min(1.0, value + room), len(score))
+        margin = _compute_exact_margin(member, level)
+        return Estimate(value, max(0.0, value - margin), min(1.0, value + margin), len(score))
     middle, half = math.log(value / (1 - value)), _compute_normal_quantile(level) * error / (value * (1 - value))
-    low, high = (float(_logistic(middle + side * half)) for side in (-1, 1))
+    low, high = (float(special.expit(middle + side * half)) for side in (-1, 1))
     return Estimate(value, low, high, len(score))
 
 
 def estimate_auc_difference(
     member: Members, score: FloatArray, other: FloatArray, *, level: float = CONFIDENCE_LEVEL
 ) -> Estimate:
-    """How much larger the AUC of `score` is than that of `other` on the same users: DeLong's paired interval."""
-    mine, theirs = _compute_placements(member, score), _compute_placements(member, other)
-    inside, outside = mine[0] - theirs[0], mine[1] - theirs[1]
+    """Estimate by how much one AUC exceeds another on the same users.
+
+    The interval is DeLong's paired one.
+
+    Args:
+        member: whether each user is a member.
+        score: score of each user.
+        other: score to compare with.
+        level: coverage of the interval.
+
+    Returns:
+        The difference with its interval.
+    """
+    first, second = _compute_placements(member, score), _compute_placements(member, other)
+    inside, outside = first[0] - second[0], first[1] - second[1]
     value, error = float(inside.mean()), _compute_error(inside, outside)
     half = _compute_normal_quantile(level) * error if error > 0 else _compute_exact_margin(member, level)
     return Estimate(value, max(-1.0, value - half), min(1.0, value + half), len(score))
 
 
-def estimate_tpr_at_fpr(member: Members, score: FloatArray, fpr: float) -> OperatingPoint | None:
-    """The share of members above the lowest bar that at most `fpr` of the others pass; None with too few others.
+def estimate_tpr_at_fpr(member: Members, score: FloatArray, fpr: float) -> DetectionRates | None:
+    """Estimate the share of members detected at a false positive rate.
 
-    Both shares come with exact (Clopper-Pearson) intervals. Fewer than 10 / fpr others cannot tell such a rate.
+    Members are detected above the lowest threshold that at most `fpr` of the non-members exceed.
+
+    Both shares have exact (Clopper-Pearson) intervals. With fewer than 10 / fpr non-members the rate cannot be
+    measured.
+
+    Args:
+        member: whether each user is a member.
+        score: score of each user.
+        fpr: false positive rate allowed.
+
+    Returns:
+        The rates, or None with too few non-members.
+
+    Raises:
+        UsageError: `fpr` does not lie between 0 and 1.
     """
     if not 0 < fpr < 1:
-        raise UsageError(f"A false positive rate of {fpr:g} was asked for. It must lie between 0 and 1.")
+        raise UsageError(f"fpr is {fpr:g}. A false positive rate lies between 0 and 1.")
     _check_scores(member, score)
-    others = np.sort(score[~member])[::-1]
-    if len(others) * fpr < MIN_FALSE_POSITIVES - 1e-9:
+    outside = np.sort(score[~member])[::-1]
+    if len(outside) * fpr < MIN_FALSE_POSITIVES - 1e-9:
         return None
-    bar = others[int(math.floor(len(others) * fpr + 1e-9))]
-    found, accused = int((score[member] > bar).sum()), int((others > bar).sum())
-    return OperatingPoint(fpr, estimate_proportion(found, int(member.sum())), estimate_proportion(accused, len(others)))
+    threshold = outside[int(math.floor(len(outside) * fpr + 1e-9))]
+    tpr = estimate_proportion(int((score[member] > threshold).sum()), int(member.sum()))
+    return DetectionRates(fpr, tpr, estimate_proportion(int((outside > threshold).sum()), len(outside)))
 
 
 def estimate_balanced_accuracy(member: Members, score: FloatArray, threshold: float) -> Estimate:
-    """The mean of the shares of members at or above the threshold and of others below it.
+    """Estimate the balanced accuracy of calling users members from a threshold on.
 
-    The interval joins the exact ones of the two shares (the MOVER method of Zou and Donner, 2008).
+    The interval combines the exact ones of the two shares by the MOVER method of Zou and Donner (2008).
+
+    Args:
+        member: whether each user is a member.
+        score: score of each user.
+        threshold: score from which on a user is called a member.
+
+    Returns:
+        The balanced accuracy with its interval.
     """
     _check_scores(member, score)
     hit = (score >= threshold) == member
-    parts = [estimate_proportion(int(hit[who].sum()), int(who.sum())) for who in (member, ~member)]
+    parts = [estimate_proportion(int(hit[group].sum()), int(group.sum())) for group in (member, ~member)]
     value = sum(p.value for p in parts) / 2
     below = math.hypot(*(p.value - p.low for p in parts)) / 2
     above = math.hypot(*(p.high - p.value for p in parts)) / 2
@@ -105,12 +152,15 @@ def estimate_balanced_accuracy(member: Members, score: FloatArray, threshold: fl
 
 
 def choose_threshold(member: Members, score: FloatArray) -> float:
-    """The threshold of the best balanced accuracy, half way between two scores: to be chosen on shadow users only."""
+    """Choose the threshold with the best balanced accuracy.
+
+    It lies midway between two scores. Choose it on shadow users, never on the users under attack.
+    """
     _check_scores(member, score)
     order = np.argsort(-score, kind="stable")
     ranked, is_member = score[order], member[order]
     gain = np.cumsum(is_member) / member.sum() - np.cumsum(~is_member) / (~member).sum()
-    last_of_ties = np.append(np.diff(ranked) != 0, False)  # the last place would call everybody a member
+    last_of_ties = np.append(np.diff(ranked) != 0, False)  # the last would call all users members
     if not last_of_ties.any():
         return float(ranked[0])
     at = int(np.argmax(np.where(last_of_ties, gain, -np.inf)))
@@ -118,7 +168,16 @@ def choose_threshold(member: Members, score: FloatArray) -> float:
 
 
 def estimate_proportion(hits: int, n: int, *, level: float = CONFIDENCE_LEVEL) -> Estimate:
-    """A share with its exact (Clopper-Pearson) interval."""
+    """Estimate a share with its exact (Clopper-Pearson) interval.
+
+    Args:
+        hits: number of successes.
+        n: number of trials.
+        level: coverage of the interval.
+
+    Returns:
+        The share with its interval.
+    """
     tail = (1 - level) / 2
     low = float(special.betaincinv(hits, n - hits + 1, tail)) if hits > 0 else 0.0
     high = float(special.betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
@@ -126,7 +185,10 @@ def estimate_proportion(hits: int, n: int, *, level: float = CONFIDENCE_LEVEL) -
 
 
 def _compute_placements(member: Members, score: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For each member the share of the others it beats, for each other the share of members that beat it."""
+    """Compute the share of opponents that each user is on the right side of.
+
+    That is for each member the share of non-members it beats, for each non-member the share of members that beat it.
+    """
     _check_scores(member, score)
     ranks = stats.rankdata(score)
     inside = ranks[member] - stats.rankdata(score[member])
@@ -135,13 +197,14 @@ def _compute_placements(member: Members, score: FloatArray) -> tuple[FloatArray,
 
 
 def _compute_error(inside: FloatArray, outside: FloatArray) -> float:
+    """Compute the standard error of an AUC, or of a difference, from placements."""
     if min(len(inside), len(outside)) < 2:
         return 0.0
     return math.sqrt(float(np.var(inside, ddof=1)) / len(inside) + float(np.var(outside, ddof=1)) / len(outside))
 
 
 def _compute_exact_margin(member: Members, level: float) -> float:
-    """By how much a share may fall short of 1 when each of the disjoint pairs was won."""
+    """Compute how far a share can fall short of 1 when all disjoint pairs were won."""
     pairs = min(int(member.sum()), int((~member).sum()))
     return 1 - estimate_proportion(pairs, pairs, level=level).low
 
@@ -150,20 +213,14 @@ def _compute_normal_quantile(level: float) -> float:
     return float(stats.norm.ppf((1 + level) / 2))
 
 
-def _logistic(x: float) -> float:
-    return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
-
-
 def _check_scores(member: Members, score: FloatArray) -> None:
     if member.shape != score.shape or member.dtype != np.bool_:
         raise UsageError(
-            f"There are {len(score)} scores and {len(member)} marks of type {member.dtype}. Each user needs one score "
-            "and one boolean mark."
+            f"Got {len(score)} scores and {len(member)} membership flags of type {member.dtype}. Give each user one "
+            "score and one boolean flag."
         )
     if not np.isfinite(score).all():
         raise DataError(f"{int((~np.isfinite(score)).sum())} of {len(score)} scores are not finite numbers.")
     if member.all() or not member.any():
-        kind = "a member" if member.any() else "no member"
-        raise DataError(
-            f"Each of the {len(member)} users is {kind}. Members and others are needed, to tell them apart."
-        )
+        kind = "members" if member.any() else "non-members"
+        raise DataError(f"All {len(member)} users are {kind}. Give both members and non-members.")
