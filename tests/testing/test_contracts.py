@@ -1,4 +1,4 @@
-"""The contracts notice each promise that is broken; that the catalog keeps them is in test_catalog."""
+"""The contracts notice each promise that is broken."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def global_draws(sound: Wrap, x: Any, codes: Any, rng: Any) -> Any:
     return out if np.array_equal(out, x) else out + 0.01 * noise
 
 
-def trips_over_the_unknown(sound: Wrap, x: Any, codes: Any, rng: Any) -> Any:
+def fails_on_undisclosed_users(sound: Wrap, x: Any, codes: Any, rng: Any) -> Any:
     known = codes.reshape(len(x), -1)[:, 0] != UNDISCLOSED
     return np.where(known[:, None] | ~known.any(), sound(x, codes), np.float32("inf"))
 
 
-def tells_the_unknown_apart(sound: Wrap, x: Any, codes: Any, rng: Any) -> Any:
+def separates_undisclosed_twins(sound: Wrap, x: Any, codes: Any, rng: Any) -> Any:
     unknown = codes.reshape(len(x), -1)[:, 0] == UNDISCLOSED
     tag = (np.arange(len(x)) * unknown * ~unknown.all())[:, None] * 1e-3
     return (sound(x, codes) + tag).astype(np.float32)
@@ -99,8 +99,8 @@ def test_a_sound_defense_passes() -> None:
         (shuffled_rows, "not the rows of the input"),
         (always_on, "Strength 0"),
         (global_draws, "same seed"),
-        (trips_over_the_unknown, "not numbers"),
-        (tells_the_unknown_apart, "told apart"),
+        (fails_on_undisclosed_users, "not numbers"),
+        (separates_undisclosed_twins, "became different"),
     ],
 )
 def test_a_broken_defense_is_noticed(wrap: Wrap, complaint: str) -> None:
@@ -128,7 +128,7 @@ def test_marked_or_not_a_method_must_lessen_the_leak(mark: str) -> None:
 def test_noise_passes_only_as_a_method_that_moves_anyway() -> None:
     loud = partial(Noise, scale=2.5, device="cpu")  # hides enough, but does so also where there is nothing to hide
     check_embedding_defense(loud, moves_anyway=True)
-    with pytest.raises(AssertionError, match="one class there is nothing"):
+    with pytest.raises(AssertionError, match="of one class"):
         check_embedding_defense(loud)
     with pytest.raises(AssertionError, match="is still"):
         check_embedding_defense(partial(Noise, scale=0.1, device="cpu"), moves_anyway=True)

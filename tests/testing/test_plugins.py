@@ -27,7 +27,7 @@ from recveil.defenses import DEFENSES
 from recveil.models import MODELS
 from recveil.testing.contracts import check_attack, check_embedding_defense
 from recveil.testing.contracts_models import check_recommender
-from recveil.testing.worlds import planted_leak
+from recveil.testing.worlds import make_planted_leak
 
 ENTRY_POINTS = """
 [recveil.defenses]
@@ -81,7 +81,7 @@ def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a leaky table and its attributes, and the place where commands run."""
-    x, secret = planted_leak(300, 4, 2, 3.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(300, 4, 2, 3.0, rng=np.random.default_rng(0))
     ids = np.arange(300) + 7
     pq.write_table(pa.table({"user_id": ids, "embedding": list(x)}), tmp_path / "users.parquet")
     pq.write_table(pa.table({"user_id": ids, "gender": secret.codes.astype(str)}), tmp_path / "attributes.parquet")
@@ -131,7 +131,7 @@ def test_the_contracts_serve_methods_of_other_packages(installed: list[str]) -> 
 
 def test_attacks_form_a_panel_and_are_named_between_commas(installed: list[str]) -> None:
     assert panel_members("toy") == ("toy-attack", "toy-classifier")
-    x, secret = planted_leak(300, 4, 3, 3.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(300, 4, 3, 3.0, rng=np.random.default_rng(0))
     attacks = parse_attackers("toy-classifier,toy-attack")
     result = audit_attribute(x, secret, attacks, rules=CrossValidation(folds=3, repeats=1))
     assert list(result.attacks) == ["toy-classifier", "toy-attack"]
@@ -145,7 +145,7 @@ def test_the_audit_command_runs_a_panel_of_another_package(installed: list[str],
 
 
 def test_the_cloak_command_runs_a_defense_of_another_package(installed: list[str], files: Path) -> None:
-    run_command("cloak", *FILES, "--method", "toy-defense", "--out", "safe.parquet", *QUICK)
+    run_command("cloak", *FILES, "--method", "toy-defense", "--panel", "toy", "--out", "safe.parquet", *QUICK)
     x, safe = (
         np.stack(pq.read_table(files / name)["embedding"].to_numpy()) for name in ("users.parquet", "safe.parquet")
     )

@@ -1,1 +1,1 @@
-"""What is shipped for testing: tiny worlds with known answers, for our own tests and for those of other projects."""
+"""Contract tests and tiny worlds with known answers, for our own tests and for packages that add methods."""

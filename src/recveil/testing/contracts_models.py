@@ -1,6 +1,6 @@
-"""What every recommender promises, as one call: `check_recommender(lambda: MyModel(...))`.
+"""Contract of recommenders: `check_recommender(MyModel)` checks every promise.
 
-Each check raises `AssertionError` with a sentence that says which promise was broken.
+A broken promise raises `AssertionError` with a sentence that names it.
 """
 
 from __future__ import annotations
@@ -14,43 +14,46 @@ import numpy as np
 from recveil.core.protocols import Recommender
 from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
-from recveil.metrics.ranking import evaluate, seen_items
+from recveil.metrics.ranking import collect_seen_items, evaluate
 from recveil.models.persistence import load_model, save_model
 from recveil.models.scoring import make_release
-from recveil.testing.worlds import checkerboard
+from recveil.testing.worlds import make_checkerboard
 
 __all__ = ["check_recommender"]
 
-Make = Callable[[], Recommender]
+ModelBuilder = Callable[[], Recommender]
 
 
-def check_recommender(make: Make, *, same_bytes: bool = True) -> None:
-    """Check all promises; `make` gives a fresh, untrained model each time it is called.
+def check_recommender(builder: ModelBuilder, *, same_bytes: bool = True) -> None:
+    """Check all promises of a recommender.
 
-    `same_bytes=False` is for devices whose sums come in no fixed order: vectors must then agree closely, not exactly.
+    Args:
+        builder: makes a fresh, untrained model each time it is called.
+        same_bytes: the same seed gives the same bytes; False for devices that sum in no fixed order, where vectors
+            must agree closely.
     """
-    split = checkerboard()
-    model = make().fit(split, rng=make_generator(0, "contract"))
-    _same_seed(make, model, split, same_bytes)
-    _shapes(model, split)
-    _solves(model, split)
-    _own_vectors(model, split)
-    _seen_never_listed(model, split)
-    _survives_the_odd(make)
-    _round_trip(make, model, split)
+    split = make_checkerboard()
+    model = builder().fit(split, rng=make_generator(0, "contract"))
+    _check_same_seed(builder, model, split, same_bytes)
+    _check_shapes(model, split)
+    _check_checkerboard(model, split)
+    _check_scores(model, split)
+    _check_lists(model, split)
+    _check_odd_users(builder)
+    _check_round_trip(builder, model, split)
 
 
-def _same_seed(make: Make, model: Recommender, split: Split, same_bytes: bool) -> None:
-    """Twice the same, though the second time the test items are others: training has no business with them."""
+def _check_same_seed(builder: ModelBuilder, model: Recommender, split: Split, same_bytes: bool) -> None:
+    """Check that the same seed gives the same vectors, even with other test items: training must not use them."""
     other = replace(split.test, item=(split.test.item + 1) % split.test.n_items)
-    again = make().fit(replace(split, test=other), rng=make_generator(0, "contract"))
+    again = builder().fit(replace(split, test=other), rng=make_generator(0, "contract"))
     for name in ("user_vectors_", "item_vectors_"):
-        one, two = getattr(model, name), getattr(again, name)
-        agree = np.array_equal(one, two) if same_bytes else np.allclose(one, two, rtol=1e-2, atol=1e-3)
+        first, second = getattr(model, name), getattr(again, name)
+        agree = np.array_equal(first, second) if same_bytes else np.allclose(first, second, rtol=1e-2, atol=1e-3)
         assert agree, f"The same seed (and other test items) gave two different {name}."
 
 
-def _shapes(model: Recommender, split: Split) -> None:
+def _check_shapes(model: Recommender, split: Split) -> None:
     for name, n in (("user_vectors_", split.train.n_users), ("item_vectors_", split.train.n_items)):
         table = getattr(model, name)
         assert isinstance(table, np.ndarray), f"{name} must be a NumPy array."
@@ -60,12 +63,12 @@ def _shapes(model: Recommender, split: Split) -> None:
         assert np.isfinite(table).all(), f"{name} holds values that are not numbers."
 
 
-def _solves(model: Recommender, split: Split) -> None:
-    hits = evaluate(model.score, split, ks=(2,))["hr@2"].value
-    assert hits > 0.9, f"The checkerboard is not solved: HR@2 is {hits:.2f}, and a model that understood it has 1."
+def _check_checkerboard(model: Recommender, split: Split) -> None:
+    hits = evaluate(model.score, split, ks=(2,))["hit_rate@2"].value
+    assert hits > 0.9, f"The checkerboard is not solved: HR@2 is {hits:.2f}, and 1 is possible."
 
 
-def _own_vectors(model: Recommender, split: Split) -> None:
+def _check_scores(model: Recommender, split: Split) -> None:
     users = np.arange(split.train.n_users)[::-3]
     plain, own = model.score(users), model.score(users, model.user_vectors_[users])
     assert plain.shape == (len(users), split.train.n_items), f"score gave shape {plain.shape}."
@@ -77,11 +80,11 @@ def _own_vectors(model: Recommender, split: Split) -> None:
         )
 
 
-def _seen_never_listed(model: Recommender, split: Split) -> None:
+def _check_lists(model: Recommender, split: Split) -> None:
     n_items = split.train.n_items
     lists = make_release(model, split, n_items).lists
     assert lists is not None
-    seen = seen_items(split.train, split.valid).toarray() > 0
+    seen = collect_seen_items(split.train, split.valid).toarray() > 0
     listed = np.zeros_like(seen)
     user, place = np.nonzero(lists >= 0)
     listed[user, lists[user, place]] = True
@@ -90,32 +93,33 @@ def _seen_never_listed(model: Recommender, split: Split) -> None:
     assert len(user) == listed.sum(), "A list holds an item twice."
 
 
-def _survives_the_odd(make: Make) -> None:
-    """One user has a single item, another has none; one item was touched by nobody."""
-    split = checkerboard()
+def _check_odd_users(builder: ModelBuilder) -> None:
+    """Check a user with a single item, a user without any, and an item without users."""
+    split = make_checkerboard()
     n_users, n_items = split.train.n_users, split.train.n_items
 
-    def grown(part: Dataset, *, lonely: bool) -> Dataset:
-        user, item = (np.append(part.user, n_users), np.append(part.item, 0)) if lonely else (part.user, part.item)
-        time = None if part.time is None else np.append(part.time, 0) if lonely else part.time
+    def add_odd_ids(part: Dataset, *, new_rows: int) -> Dataset:
+        user, item = np.append(part.user, np.full(new_rows, n_users)), np.append(part.item, np.full(new_rows, 0))
+        time = None if part.time is None else np.append(part.time, np.full(new_rows, 0))
         return Dataset(part.name, user, item, time, np.arange(n_users + 2), np.arange(n_items + 1))
 
-    odd = Split(grown(split.train, lonely=True), grown(split.valid, lonely=False), grown(split.test, lonely=False))
-    model = make().fit(odd, rng=make_generator(0, "odd"))
-    _shapes(model, odd)
+    held_out = (add_odd_ids(part, new_rows=0) for part in (split.valid, split.test))
+    odd = Split(add_odd_ids(split.train, new_rows=1), *held_out)
+    model = builder().fit(odd, rng=make_generator(0, "odd"))
+    _check_shapes(model, odd)
     scores = model.score(np.array([n_users, n_users + 1]))
     assert np.isfinite(scores).all(), "A user with one item or none gets scores that are not numbers."
     lists = make_release(model, odd, 3).lists
     assert lists is not None
     assert (lists[[n_users, n_users + 1]] >= 0).all(), "A user with one item or none gets no list."
     no_valid = replace(odd, valid=odd.valid.take(np.zeros(len(odd.valid), dtype=bool)))
-    _shapes(make().fit(no_valid, rng=make_generator(0, "no validation")), odd)
+    _check_shapes(builder().fit(no_valid, rng=make_generator(0, "no validation")), odd)
 
 
-def _round_trip(make: Make, model: Recommender, split: Split) -> None:
+def _check_round_trip(builder: ModelBuilder, model: Recommender, split: Split) -> None:
     users = np.arange(split.train.n_users)
     with tempfile.TemporaryDirectory() as folder:
         save_model(model, folder, name="it")
-        back = load_model(folder, builder=type(make()))
+        back = load_model(folder, builder=type(builder()))
     assert np.array_equal(model.score(users), back.score(users)), "A saved and loaded model scores differently."
     assert np.array_equal(model.user_vectors_, back.user_vectors_), "A saved and loaded model has other user vectors."

@@ -1,24 +1,17 @@
-"""What every defense in training promises, as one call: `check_training_defense(MyDefense)`.
+"""Contract of training defenses: `check_training_defense(MyDefense)` checks every promise.
 
-Each check raises `AssertionError` with a sentence that says which promise was broken.
+A broken promise raises `AssertionError` with a sentence that names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from recveil.attacks.attribute.classic import Boosted
-from recveil.attacks.attribute.classifiers import ClassifierAttack
-from recveil.attacks.attribute.neural import Logistic
-from recveil.attacks.attribute.tasks import Attack
-from recveil.audits.attribute.audit import audit_attribute
-from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import RecveilError
 from recveil.core.protocols import Penalty, TrainingDefense
 from recveil.core.random import make_generator
@@ -26,124 +19,121 @@ from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, Split
 from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import make_world
 from recveil.models.bprmf import BPRMF
+from recveil.testing.contracts import measure_leak, measure_tree_leak
 
 __all__ = ["check_training_defense"]
 
 EPOCHS = 8
+"""Epochs of each training."""
 
 
-class MakeDefense(Protocol):
-    """A constructor; it takes at least `strength`."""
-
-    def __call__(self, **options: Any) -> TrainingDefense:
-        """A defense with these options."""
+DefenseBuilder = Callable[..., TrainingDefense]
 
 
-def check_training_defense(make: MakeDefense, *, injects: bool = False) -> None:
-    """Check all promises of a defense in training; `make(strength=0.0)` must give one that does nothing.
+def check_training_defense(builder: DefenseBuilder, *, injects: bool = False) -> None:
+    """Check all promises of a training defense.
 
-    A small matrix factorization learns a world that leaks, once without a defense and a few times with it.
+    A small matrix factorization is trained on a world that leaks, once undefended and a few times defended.
 
     Args:
-        make: a constructor of the defense.
-        injects: the method is known to leave or write the label where lines do not look. Then logistic regression must
-            find less than before, if not half as much, and trees at least four fifths of what they did: whoever hides
-            it from them needs no such mark.
+        builder: makes the defense; `builder(strength=0.0)` must make one that changes nothing.
+        injects: the method is known to leave or write the label where linear attacks do not find it. Logistic
+            regression must then find less than before, but not half as much, and trees at least four fifths.
     """
-    gender, age = (replace(secret, codes=secret.codes.copy()) for secret in _world()[1])
-    plain = _plain()
-    _does_nothing_at_zero(make, gender, plain)
-    _leaves_the_unknown(make, gender)
-    _nothing_to_hide(make, gender)
-    left = 0.9 if injects else 0.5
-    before = gender.codes.copy()
-    out = _trained(_penalty(make(), [gender]))
-    assert np.array_equal(gender.codes, before), "The codes that were handed in have been changed."
-    assert out.shape == plain.shape, f"The table has shape {plain.shape}, and what was finished has {out.shape}."
+    gender, age = (replace(secret, codes=secret.codes.copy()) for secret in _make_leaky_world()[1])
+    undefended = _train_undefended()
+    _check_zero_strength(builder, gender, undefended)
+    _check_undisclosed_users(builder, gender)
+    _check_nothing_to_hide(builder, gender)
+    max_ratio = 0.9 if injects else 0.5
+    codes = gender.codes.copy()
+    out = _train_model(_make_penalty(builder(), [gender]))
+    assert np.array_equal(gender.codes, codes), "The codes of the input were changed."
+    shape = undefended.shape
+    assert out.shape == shape, f"The table has shape {shape}, and the finished table has {out.shape}."
     assert np.isfinite(out).all(), "The vectors hold values that are not numbers."
-    assert np.array_equal(out, _trained(_penalty(make(), [gender]))), "The same seed gave two different tables."
-    _falls(plain, out, gender, left)
-    both = _trained(_penalty(make(), [gender, age]))
+    again = _train_model(_make_penalty(builder(), [gender]))
+    assert np.array_equal(out, again), "The same seed gave two different tables."
+    _check_leak_falls(undefended, out, gender, max_ratio)
+    both = _train_model(_make_penalty(builder(), [gender, age]))
     for secret in (gender, age):
-        _falls(plain, both, secret, (1 + 3 * left) / 4)  # both at once, each a little less
+        _check_leak_falls(
+            undefended, both, secret, (1 + 3 * max_ratio) / 4
+        )  # two targets at once reduce each leak less
     if injects:
-        trees = ClassifierAttack(Boosted)
-        seen, now = _leak(plain, gender, trees), _leak(out, gender, trees)
-        assert now > 0.8 * seen, f"Marked as injecting, but the advantage of trees was {seen:.2f} and is {now:.2f}."
+        _check_injection(undefended, out, gender)
+
+
+def _check_injection(undefended: FloatArray, out: FloatArray, secret: Attribute) -> None:
+    before, after = measure_tree_leak(undefended, secret), measure_tree_leak(out, secret)
+    assert after > 0.8 * before, f"Marked as injecting, but the advantage of trees was {before:.2f} and is {after:.2f}."
 
 
 @cache
-def _world() -> tuple[Split, tuple[Attribute, Attribute]]:
-    """Four hundred users who leak their gender and, less so, their age; nothing to validate, so that all passes run."""
+def _make_leaky_world() -> tuple[Split, tuple[Attribute, Attribute]]:
+    """Make 400 users who leak gender and, less, age; without validation items, so that all epochs run."""
     leaks = {"gender": 2.5, "age": 2.0}
     world = make_world(
         n_users=400, n_items=150, n_interactions=14_000, leaks=leaks, strength=2.4, rng=make_generator(0, "contract")
     )
     split = leave_one_out(world.dataset)
     attributes = world.dataset.attributes
-    return replace(split, valid=split.valid.take(np.zeros(len(split.valid), bool))), (
-        attributes["gender"],
-        attributes["age"],
-    )
+    without_validation = replace(split, valid=split.valid.take(np.zeros(len(split.valid), bool)))
+    return without_validation, (attributes["gender"], attributes["age"])
 
 
 @cache
-def _plain() -> FloatArray:
-    return _trained(None)
+def _train_undefended() -> FloatArray:
+    return _train_model(None)
 
 
-def _penalty(defense: TrainingDefense, targets: Sequence[Attribute]) -> Penalty:
+def _make_penalty(defense: TrainingDefense, targets: Sequence[Attribute]) -> Penalty:
     return defense(targets, epochs=EPOCHS, rng=make_generator(0, "contract", "defense"))
 
 
-def _trained(penalty: Penalty | None) -> FloatArray:
+def _train_model(penalty: Penalty | None) -> FloatArray:
     model = BPRMF(embedding_size=16, epochs=EPOCHS, learning_rate=0.02, device="cpu")
-    return model.fit(_world()[0], penalty=penalty, rng=make_generator(0, "contract", "model")).user_vectors_
+    return model.fit(_make_leaky_world()[0], penalty=penalty, rng=make_generator(0, "contract", "model")).user_vectors_
 
 
-def _leak(x: FloatArray, secret: Attribute, attack: Attack | None = None) -> float:
-    attacks = {"one": attack or Logistic(device="cpu")}
-    return audit_attribute(x, secret, attacks, rules=CrossValidation(repeats=1), seed=0).headline.advantage.value
-
-
-def _falls(plain: FloatArray, out: FloatArray, secret: Attribute, left: float) -> None:
-    before, after = _leak(plain, secret), _leak(out, secret)
+def _check_leak_falls(undefended: FloatArray, out: FloatArray, secret: Attribute, max_ratio: float) -> None:
+    before, after = measure_leak(undefended, secret), measure_leak(out, secret)
     assert before > 0.3, f"The world should leak {secret.name}, and the advantage is {before:.2f}."
-    assert after < left * before, (
+    assert after < max_ratio * before, (
         f"Logistic regression's advantage for {secret.name} was {before:.2f} and is still {after:.2f}."
     )
 
 
-def _does_nothing_at_zero(make: MakeDefense, secret: Attribute, plain: FloatArray) -> None:
-    out = _trained(_penalty(make(strength=0.0), [secret]))
-    assert np.array_equal(out, plain), "Strength 0 must change nothing, and the model learned something else."
+def _check_zero_strength(builder: DefenseBuilder, secret: Attribute, undefended: FloatArray) -> None:
+    out = _train_model(_make_penalty(builder(strength=0.0), [secret]))
+    assert np.array_equal(out, undefended), "Strength 0 must change nothing, and the model learned something else."
 
 
-def _leaves_the_unknown(make: MakeDefense, secret: Attribute) -> None:
+def _check_undisclosed_users(builder: DefenseBuilder, secret: Attribute) -> None:
     hidden = replace(secret, codes=np.where(np.arange(len(secret.codes)) % 4 == 0, UNDISCLOSED, secret.codes))
-    pull, _ = _played(_penalty(make(), [hidden]), secret)
-    assert not pull[~hidden.known].any(), "Users whose attribute is unknown take a penalty."
-    assert pull[hidden.known].any(), "Nobody takes a penalty in any pass."
+    gradient, _ = _run_epochs(_make_penalty(builder(), [hidden]), secret)
+    assert not gradient[~hidden.known].any(), "Undisclosed users get a gradient from the penalty."
+    assert gradient[hidden.known].any(), "No user gets a gradient from the penalty in any epoch."
 
 
-def _nothing_to_hide(make: MakeDefense, secret: Attribute) -> None:
-    for code, told in ((UNDISCLOSED, "Where nobody's class is known"), (0, "Where all users are of one class")):
+def _check_nothing_to_hide(builder: DefenseBuilder, secret: Attribute) -> None:
+    for code, condition in ((UNDISCLOSED, "If all users are undisclosed"), (0, "If all users are of one class")):
         try:
-            penalty = _penalty(make(), [replace(secret, codes=np.full_like(secret.codes, code))])
+            penalty = _make_penalty(builder(), [replace(secret, codes=np.full_like(secret.codes, code))])
         except RecveilError:
-            continue  # to say so is as good as to do nothing
-        pull, moved = _played(penalty, secret)
-        assert not pull.any(), f"{told} there is nothing to pull for."
-        assert moved < 1e-4, f"{told} there is nothing to change at the end."
+            continue  # an error is as good as no change
+        gradient, distance = _run_epochs(penalty, secret)
+        assert not gradient.any(), f"{condition}, the penalty must have no gradient."
+        assert distance < 1e-4, f"{condition}, the finished table must not change."
 
 
-def _played(penalty: Penalty, secret: Attribute) -> tuple[FloatArray, float]:
-    """All passes on a table that leaks and stands still: the gradient in sum of sizes, and how far the end moves it."""
+def _run_epochs(penalty: Penalty, secret: Attribute) -> tuple[FloatArray, float]:
+    """Run all epochs on a fixed table that leaks; return summed absolute gradients, and how far `finish` moves it."""
     rng = make_generator(1, "contract")
     n, d = len(secret.codes), 8
     start = torch.tensor(rng.standard_normal((n, d)) + secret.codes[:, None], dtype=torch.float32)
     items = torch.tensor(rng.standard_normal((50, d)), dtype=torch.float32)
-    pull = torch.zeros(n, d)
+    gradients = torch.zeros(n, d)
     for _ in range(EPOCHS):
         penalty.start_epoch(start.clone())
         users = torch.as_tensor(rng.permutation(n))
@@ -153,7 +143,7 @@ def _played(penalty: Penalty, secret: Attribute) -> tuple[FloatArray, float]:
         assert bool(torch.isfinite(loss)), "The penalty is not a number."
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
-            pull += 0 if table.grad is None else table.grad.abs()
+            gradients += 0 if table.grad is None else table.grad.abs()
     with torch.no_grad():
-        moved = (penalty.finish(start.clone()) - start).abs().max()
-    return pull.numpy(), float(moved)
+        distance = (penalty.finish(start.clone()) - start).abs().max()
+    return gradients.numpy(), float(distance)

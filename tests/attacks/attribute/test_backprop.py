@@ -42,7 +42,7 @@ def test_the_gradient_is_autograd_s(sizes: tuple[int, ...]) -> None:
     net, batch = network(sizes), batch_for(sizes, 1)
     flat = copies(net.layers)
     wanted = torch.autograd.grad(loss(flat, *batch), flat)
-    net.differentiate(*batch)
+    net.fill_gradient(*batch)
     for got, want in zip((g for layer in net.gradient for g in layer), wanted, strict=True):
         torch.testing.assert_close(got, want, atol=1e-6, rtol=1e-4)
 
@@ -68,8 +68,8 @@ def test_forward_is_what_the_steps_see_and_leaves_its_input() -> None:
     net, (x, y, weight) = network(sizes), batch_for(sizes, 2)
     before = x.clone()
     logits = forward(net.layers, x)
-    net.differentiate(x, y, weight)
-    torch.testing.assert_close(logits, net.out[-1])
+    net.fill_gradient(x, y, weight)
+    torch.testing.assert_close(logits, net.outputs[-1])
     assert torch.equal(x, before)
 
 
@@ -78,8 +78,8 @@ def test_each_task_keeps_its_own_best() -> None:
     net = network(sizes)
     start = copies(net.layers)
     net.step(*batch_for(sizes, 3), rate=1e-2)
-    net.keep(torch.tensor([True, False, True]))
-    net_now, kept = copies(net.layers), copies(net.kept)
+    net.keep_best(torch.tensor([True, False, True]))
+    net_now, kept = copies(net.layers), copies(net.best_layers)
     for first, now, best in zip(start, net_now, kept, strict=True):
         assert torch.equal(best[1], first[1])
         assert torch.equal(best[[0, 2]], now[[0, 2]])

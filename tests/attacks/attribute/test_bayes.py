@@ -8,11 +8,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.naive_bayes import GaussianNB
 
 from recveil.attacks.attribute.bayes import LinearDiscriminant, NaiveBayes
-from recveil.testing.worlds import injected_label, planted_leak
+from recveil.testing.worlds import make_injected_label, make_planted_leak
 
 
 def world(K: int) -> tuple[np.ndarray, ...]:
-    x, secret = planted_leak(4000, 4, K, 2.0, rng=np.random.default_rng(K))
+    x, secret = make_planted_leak(4000, 4, K, 2.0, rng=np.random.default_rng(K))
     keep = (secret.codes != 0) | (np.arange(4000) % 4 == 0)
     keep[2000:] = True
     half = int(keep[:2000].sum())
@@ -59,7 +59,7 @@ def test_lda_does_not_care_how_columns_are_mixed_and_naive_bayes_does() -> None:
 
 
 def test_lda_takes_more_columns_than_users_and_columns_that_repeat() -> None:
-    x, secret = planted_leak(160, 3, 2, 4.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(160, 3, 2, 4.0, rng=np.random.default_rng(0))
     noise = 0.5 * np.random.default_rng(1).standard_normal((160, 300))
     wide = np.hstack([x, x, np.zeros((160, 1)), noise]).astype(np.float64)
     guess = LinearDiscriminant().fit(wide[:80], secret.codes[:80]).predict_proba(wide[80:]).argmax(1)
@@ -76,7 +76,7 @@ def test_a_class_of_one_user_and_a_table_without_variation_are_no_obstacle(make:
 
 
 def test_naive_bayes_sees_a_scale_and_lda_does_not() -> None:
-    x, secret = injected_label("scale", n=2000, d=8, rng=np.random.default_rng(0))
+    x, secret = make_injected_label("scale", n=2000, d=8, rng=np.random.default_rng(0))
     y, truth = secret.codes[:1000], secret.codes[1000:]
     bayes, line = (
         (make().fit(x[:1000].astype(np.float64), y).predict_proba(x[1000:]).argmax(1) == truth).mean()

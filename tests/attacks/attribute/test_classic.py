@@ -9,11 +9,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 from recveil.attacks.attribute.classic import Boosted, Neighbors, Quadratic
-from recveil.testing.worlds import injected_label, planted_leak
+from recveil.testing.worlds import make_injected_label, make_planted_leak
 
 
 def two_halves(n: int, d: int, K: int, size: float, seed: int = 0) -> tuple[np.ndarray, ...]:
-    x, secret = planted_leak(2 * n, d, K, size, rng=np.random.default_rng(seed))
+    x, secret = make_planted_leak(2 * n, d, K, size, rng=np.random.default_rng(seed))
     return x[:n].astype(np.float64), secret.codes[:n], x[n:].astype(np.float64), secret.codes[n:]
 
 
@@ -36,7 +36,7 @@ def test_quadratic_takes_classes_smaller_than_the_dimension() -> None:
 
 def test_quadratic_sees_a_scale_and_a_parity() -> None:
     for kind in ("scale", "parity"):
-        x, secret = injected_label(kind, n=800, d=4, rng=np.random.default_rng(0))
+        x, secret = make_injected_label(kind, n=800, d=4, rng=np.random.default_rng(0))
         guess = Quadratic().fit(x[:400], secret.codes[:400]).predict_proba(x[400:]).argmax(1)
         assert (guess == secret.codes[400:]).mean() > 0.65
 
@@ -80,6 +80,6 @@ def test_trees_do_not_care_where_a_column_starts_and_how_wide_it_is() -> None:
 
 
 def test_trees_see_low_bits() -> None:
-    x, secret = injected_label("low-bits", n=3000, d=3, rng=np.random.default_rng(0))
+    x, secret = make_injected_label("low-bits", n=3000, d=3, rng=np.random.default_rng(0))
     guess = Boosted().fit(x[:2000], secret.codes[:2000]).predict_proba(x[2000:]).argmax(1)
     assert (guess == secret.codes[2000:]).mean() > 0.75

@@ -17,7 +17,7 @@ from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import UsageError
 from recveil.testing.contracts import check_attack
-from recveil.testing.worlds import planted_leak
+from recveil.testing.worlds import make_planted_leak
 
 
 def logistic(seed: int) -> LogisticRegression:
@@ -49,7 +49,7 @@ def spied() -> list[Spy]:
 
 
 def test_each_task_is_standardized_and_fitted_on_its_own_training_users() -> None:
-    x, secret = planted_leak(90, 3, 3, 2.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(90, 3, 3, 2.0, rng=np.random.default_rng(0))
     x = x * [1, 100, 1e-4] + [0, 5, 1]
     tasks = [Task(np.arange(60), np.arange(60, 90)), Task(np.arange(30, 90), np.arange(7))]
     guesses = ClassifierAttack(logistic).guess(x, secret.codes, 3, tasks, rng=np.random.default_rng(0))
@@ -81,7 +81,7 @@ def test_a_class_that_was_not_met_in_training_gets_no_belief(spied: list[Spy]) -
 
 
 def test_tiny_and_huge_numbers_are_as_good_as_others() -> None:
-    x, secret = planted_leak(200, 3, 2, 2.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(200, 3, 2, 2.0, rng=np.random.default_rng(0))
     task = [Task(np.arange(100), np.arange(100, 200))]
     plain, tiny, huge = (
         ClassifierAttack(logistic).guess(
@@ -147,7 +147,7 @@ class Votes:
 
 @pytest.mark.parametrize("classifier", [Votes(), SVC(decision_function_shape="ovo")])
 def test_without_a_margin_for_each_class_beliefs_are_certain(classifier: object) -> None:
-    x, secret = planted_leak(200, 4, 5, 4.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(200, 4, 5, 4.0, rng=np.random.default_rng(0))
     task = Task(np.flatnonzero(secret.codes[:120] != 2), np.arange(120, 200))
     [guess] = as_attack(classifier).guess(x, secret.codes, 5, [task], rng=np.random.default_rng(0))
     assert set(np.unique(guess)) == {0, 1}
@@ -170,6 +170,6 @@ def test_what_cannot_guess_is_refused(candidate: object, fact: str) -> None:
 
 
 def test_an_audit_takes_classifiers() -> None:
-    x, secret = planted_leak(200, 3, 2, 3.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(200, 3, 2, 3.0, rng=np.random.default_rng(0))
     result = audit_attribute(x, secret, {"mine": LogisticRegression()}, rules=CrossValidation(folds=3, repeats=1))
     assert result.verdict == "leak"

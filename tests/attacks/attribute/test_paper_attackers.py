@@ -9,20 +9,20 @@ import pytest
 
 from recveil.attacks.attribute.panels import make_attack
 from recveil.attacks.attribute.tasks import Task
-from recveil.metrics.leakage import balanced_accuracy, confusion
-from recveil.testing.worlds import planted_leak
+from recveil.metrics.leakage import balanced_accuracy, compute_confusion
+from recveil.testing.worlds import make_planted_leak
 
 
 def reached(name: str, x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
     """Balanced accuracy, and how many classes are guessed at all."""
     task = Task(np.arange(len(x) // 2), np.arange(len(x) // 2, len(x)))
     guess = make_attack(name, "cpu").guess(x, y, 2, [task], rng=np.random.default_rng(0))[0].argmax(1)
-    return balanced_accuracy(confusion(y[task.test], guess, 2)), len(np.unique(guess))
+    return balanced_accuracy(compute_confusion(y[task.test], guess, 2)), len(np.unique(guess))
 
 
 def small_vectors(size: float) -> tuple[np.ndarray, np.ndarray]:
     """A plain leak in vectors of this size, 28 % of one class as in MovieLens."""
-    x, secret = planted_leak(2000, 8, 2, 2.5, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(2000, 8, 2, 2.5, rng=np.random.default_rng(0))
     keep = (secret.codes == 0) | (np.arange(2000) % 18 < 7)
     return (size * x[keep]).astype(np.float32), secret.codes[keep]
 
@@ -49,7 +49,7 @@ def test_unweighted_attackers_neglect_the_small_class(pair: tuple[str, str]) -> 
 
 
 def test_raw_attackers_see_only_the_widest_column() -> None:
-    x, secret = planted_leak(800, 1, 2, 3.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(800, 1, 2, 3.0, rng=np.random.default_rng(0))
     wide = np.hstack([x, 1000 * np.random.default_rng(1).standard_normal((800, 1))]).astype(np.float32)
     assert reached("attrcloak-knn", wide, secret.codes)[0] < 0.6
     assert reached("knn", wide, secret.codes)[0] > 0.85

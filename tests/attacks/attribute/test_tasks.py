@@ -10,7 +10,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from recveil.attacks.attribute.tasks import Task, run_tasks
-from recveil.core.progress import reporting
+from recveil.core.progress import report_progress
 
 TASKS = [Task(np.arange(2), np.array([n])) for n in range(3)]
 
@@ -40,6 +40,6 @@ def test_progress_counts_the_tasks() -> None:
         reports.append((label, total))
         return items
 
-    with reporting(note):
+    with report_progress(note):
         run("Toy")
     assert reports == [("attacking: toy", 3)]

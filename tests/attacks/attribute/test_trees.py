@@ -12,13 +12,13 @@ from sklearn.metrics import balanced_accuracy_score
 from recveil.attacks.attribute.classic import Boosted, compute_balanced_weights
 from recveil.attacks.attribute.trees import Forest, Stumps, XGBoost, build_tree
 from recveil.core.errors import MissingExtra
-from recveil.testing.worlds import injected_label, planted_leak
+from recveil.testing.worlds import make_injected_label, make_planted_leak
 
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_stumps_are_the_adaboost_of_scikit_learn_where_quantiles_lose_nothing(K: int) -> None:
     """With few values in a column every cut is a quantile, and both choose among the same cuts."""
-    x, secret = planted_leak(2000, 4, K, 1.5, rng=np.random.default_rng(K))
+    x, secret = make_planted_leak(2000, 4, K, 1.5, rng=np.random.default_rng(K))
     x, y = np.round(2 * x.astype(np.float64)), secret.codes
     own = AdaBoostClassifier(n_estimators=20, random_state=0).fit(
         x[:1000], y[:1000], sample_weight=compute_balanced_weights(y[:1000])
@@ -43,7 +43,7 @@ def test_where_no_cut_helps_stumps_believe_in_every_class_alike() -> None:
 
 
 def test_forest_guesses_no_worse_than_that_of_scikit_learn() -> None:
-    x, secret = planted_leak(4000, 8, 2, 1.5, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(4000, 8, 2, 1.5, rng=np.random.default_rng(0))
     rare = (secret.codes == 0) | (np.arange(4000) % 3 == 0)
     x, y = x[rare], secret.codes[rare]
     n = len(x) // 2
@@ -55,7 +55,7 @@ def test_forest_guesses_no_worse_than_that_of_scikit_learn() -> None:
 
 @pytest.mark.parametrize("make", [build_tree, Forest, Boosted, XGBoost])
 def test_trees_see_a_parity_and_stumps_do_not(make: object) -> None:
-    x, secret = injected_label("parity", n=1600, d=2, rng=np.random.default_rng(0))
+    x, secret = make_injected_label("parity", n=1600, d=2, rng=np.random.default_rng(0))
     y, truth = secret.codes[:800], secret.codes[800:]
     assert (make(seed=0).fit(x[:800], y).predict_proba(x[800:]).argmax(1) == truth).mean() > 0.9
     assert (Stumps(seed=0).fit(x[:800], y).predict_proba(x[800:]).argmax(1) == truth).mean() < 0.65

@@ -1,7 +1,7 @@
-"""Perceptrons of one shape for many tasks, side by side, with the gradient written out and every buffer in its place.
+"""Perceptrons of one shape for many tasks at once, with a hand-written gradient and preallocated buffers.
 
 Users are columns: an activation is (T, width, users), so that a product with few classes is still a product of long
-rows, which is where the libraries are quick. Nothing is allocated in a step, and no graph of operations is kept.
+rows, which the libraries compute quickly. A step allocates nothing and keeps no graph of operations.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ EAGER_STEPS = 3
 """Steps before one is recorded, in which the device sets up what must not be set up while recording."""
 
 BETA1, BETA2 = 0.7, 0.99
-"""Shorter memories than usual for AdamW: a training has about a hundred steps."""
+"""Decay rates of AdamW, lower than usual because a training has about a hundred steps."""
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]  # W (T, out, in), b (T, out, 1)
 
 
 def forward(layers: Layers, x: torch.Tensor) -> torch.Tensor:
-    """The logits (T, K, n) for the rows of x (T, n, d)."""
+    """Compute the logits (T, K, n) of the rows of x (T, n, d)."""
     below = x.mT
     for W, b in layers[:-1]:
         below = torch.baddbmm(b, W, below).relu_()
@@ -31,60 +31,75 @@ def forward(layers: Layers, x: torch.Tensor) -> torch.Tensor:
 
 
 class Network:
-    """T perceptrons that learn from batches of one size; `kept` holds what `keep` last chose for each.
+    """T perceptrons that learn from batches of one size; `best_layers` holds what `keep_best` last chose for each.
 
-    One step of AdamW teaches all. On CUDA it is recorded once and then replayed: its kernels are too short to launch.
-    What is recorded reads from fixed places, into which every batch is copied.
+    One step of AdamW updates all of them. On CUDA the step is recorded once and then replayed, because its kernels are
+    too short to launch one by one. The recorded step reads from fixed buffers, into which every batch is copied.
+
+    Args:
+        sizes: widths of the input, the hidden layers and the output.
+        T: number of perceptrons.
+        batch: users in a batch.
+        reg: weight decay.
+        generator: source of the initial weights; its device is the network's.
     """
 
     def __init__(self, sizes: tuple[int, ...], T: int, batch: int, *, reg: float, generator: torch.Generator) -> None:
-        where = generator.device
-        self.reg, self.done = reg, 0
-        flat = torch.zeros(T * sum((fan_in + 1) * out for fan_in, out in pairwise(sizes)), device=where)
-        self.flat = [flat, *(torch.zeros_like(flat) for _ in range(3))]  # weights, gradient, its mean, its mean square
-        self.layers, self.gradient = (_layers_in(part, sizes, T) for part in self.flat[:2])
+        device = generator.device
+        self.reg, self.steps_done = reg, 0
+        flat = torch.zeros(T * sum((fan_in + 1) * out for fan_in, out in pairwise(sizes)), device=device)
+        # The state of AdamW: weights, gradient, mean of the gradient, mean of its square.
+        self.state = [flat, *(torch.zeros_like(flat) for _ in range(3))]
+        self.layers, self.gradient = (_view_layers(part, sizes, T) for part in self.state[:2])
         for W, _ in self.layers:
             W.normal_(0, (2 / W.shape[2]) ** 0.5, generator=generator)
-        self.kept = _layers_in(flat.clone(), sizes, T)
-        self.out = [torch.empty(T, width, batch, device=where) for width in sizes[1:]]
-        self.error = [torch.empty_like(out) for out in self.out]  # the loss by each output before its ReLU
-        self.minus = torch.full((T, 1, batch), -1.0, device=where)
-        self.rate, self.steps = torch.tensor(0.0, device=where), torch.tensor(0.0, device=where)
-        self.graph = torch.cuda.CUDAGraph() if where.type == "cuda" else None
+        self.best_layers = _view_layers(flat.clone(), sizes, T)
+        self.outputs = [torch.empty(T, width, batch, device=device) for width in sizes[1:]]
+        self.errors = [torch.empty_like(output) for output in self.outputs]  # derivatives before each ReLU
+        self.minus_ones = torch.full((T, 1, batch), -1.0, device=device)
+        self.rate, self.step_count = torch.tensor(0.0, device=device), torch.tensor(0.0, device=device)
+        self.graph = torch.cuda.CUDAGraph() if device.type == "cuda" else None
 
     def step(self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, rate: float) -> None:
-        """Learn from one batch: x (T, batch, d), y and weight (T, 1, batch); the weights of a task add up to one."""
+        """Learn from one batch.
+
+        Args:
+            x: user vectors (T, batch, d).
+            y: classes (T, 1, batch).
+            weight: weights of the users (T, 1, batch); those of a task add up to one.
+            rate: learning rate.
+        """
         self.rate.fill_(rate)
-        if self.graph is None or self.done < EAGER_STEPS:
-            self._step(x, y, weight)
+        if self.graph is None or self.steps_done < EAGER_STEPS:
+            self._take_step(x, y, weight)
         else:
-            if self.done == EAGER_STEPS:
-                self.places = [given.clone() for given in (x, y, weight)]
+            if self.steps_done == EAGER_STEPS:
+                self.buffers = [part.clone() for part in (x, y, weight)]
                 with torch.cuda.graph(self.graph):
-                    self._step(*self.places)
-            for place, given in zip(self.places, (x, y, weight), strict=True):
-                place.copy_(given)
+                    self._take_step(*self.buffers)
+            for buffer, part in zip(self.buffers, (x, y, weight), strict=True):
+                buffer.copy_(part)
             self.graph.replay()
-        self.done += 1
+        self.steps_done += 1
 
-    def keep(self, better: torch.Tensor) -> None:
-        """Remember the present weights of the tasks that `better` (T,) names."""
-        for now, best in zip(self.layers, self.kept, strict=True):
-            for p, k in zip(now, best, strict=True):
-                torch.where(better[:, None, None], p, k, out=k)
+    def keep_best(self, is_better: torch.Tensor) -> None:
+        """Copy the present weights of the tasks that `is_better` (T,) marks to `best_layers`."""
+        for present, best in zip(self.layers, self.best_layers, strict=True):
+            for p, b in zip(present, best, strict=True):
+                torch.where(is_better[:, None, None], p, b, out=b)
 
-    def _step(self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> None:
-        """One step; `torch.optim.AdamW` ends in the same kernel, after ten times as long as the smallest takes."""
-        self.differentiate(x, y, weight)
-        self.steps += 1
-        weights, gradient, mean, square = ([part] for part in self.flat)
+    def _take_step(self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> None:
+        """Take one step by the kernel of `torch.optim.AdamW`, whose own overhead is ten times a small step."""
+        self.fill_gradient(x, y, weight)
+        self.step_count += 1
+        weights, gradient, mean, square = ([part] for part in self.state)
         torch._fused_adamw_(
             weights,
             gradient,
             mean,
             square,
             [],
-            [self.steps],
+            [self.step_count],
             lr=self.rate,
             beta1=BETA1,
             beta2=BETA2,
@@ -94,32 +109,35 @@ class Network:
             maximize=False,
         )
 
-    def differentiate(self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> None:
-        """Fill `gradient` with that of each task's weighted cross-entropy."""
+    def fill_gradient(self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> None:
+        """Fill `gradient` with that of each task's weighted cross-entropy; arguments as in `step`."""
         below = x.mT
-        for (W, b), out in zip(self.layers, self.out, strict=True):
-            torch.baddbmm(b, W, below, out=out)
-            if out is not self.out[-1]:
-                out.relu_()
-            below = out
-        error = torch.softmax(below, 1, out=self.error[-1])
-        error.scatter_add_(1, y, self.minus).mul_(weight)  # softmax less the truth
+        for (W, b), output in zip(self.layers, self.outputs, strict=True):
+            torch.baddbmm(b, W, below, out=output)
+            if output is not self.outputs[-1]:
+                output.relu_()
+            below = output
+        error = torch.softmax(below, 1, out=self.errors[-1])
+        error.scatter_add_(1, y, self.minus_ones).mul_(weight)  # softmax minus the one-hot truth
         for number in range(len(self.layers) - 1, 0, -1):
-            below, W = self.out[number - 1], self.layers[number][0]
-            _product(error, below.mT, self.gradient[number])
-            through = torch.bmm(W.mT, error, out=self.error[number - 1])
-            error = through.mul_(below.sign_())  # after ReLU the sign is its slope; the output itself is done with
-        _product(error, x, self.gradient[0])
+            below, W = self.outputs[number - 1], self.layers[number][0]
+            _multiply_into_gradient(error, below.mT, self.gradient[number])
+            passed_on = torch.bmm(W.mT, error, out=self.errors[number - 1])
+            # After ReLU the sign of an output is its slope; the output itself is no longer needed.
+            error = passed_on.mul_(below.sign_())
+        _multiply_into_gradient(error, x, self.gradient[0])
 
 
-def _product(error: torch.Tensor, below: torch.Tensor, gradient: tuple[torch.Tensor, torch.Tensor]) -> None:
-    by_weights, by_bias = gradient
-    torch.bmm(error, below, out=by_weights)
-    torch.sum(error, -1, keepdim=True, out=by_bias)
+def _multiply_into_gradient(
+    error: torch.Tensor, below: torch.Tensor, gradient: tuple[torch.Tensor, torch.Tensor]
+) -> None:
+    weight_gradient, bias_gradient = gradient
+    torch.bmm(error, below, out=weight_gradient)
+    torch.sum(error, -1, keepdim=True, out=bias_gradient)
 
 
-def _layers_in(flat: torch.Tensor, sizes: tuple[int, ...], T: int) -> Layers:
-    """Weights and biases as views of one flat tensor, which the optimizer then sees as one parameter."""
+def _view_layers(flat: torch.Tensor, sizes: tuple[int, ...], T: int) -> Layers:
+    """View one flat tensor, which the optimizer treats as one parameter, as weights and biases."""
     layers, start = [], 0
     for fan_in, width in pairwise(sizes):
         middle, end = start + T * width * fan_in, start + T * width * (fan_in + 1)

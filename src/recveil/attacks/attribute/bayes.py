@@ -1,4 +1,4 @@
-"""Gaussian classes under equal priors: one covariance for all (LDA), or none between columns (naive Bayes)."""
+"""Gaussian classes with equal priors: one shared covariance (LDA), or independent columns (naive Bayes)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METHODS = (
 
 @dataclass
 class LinearDiscriminant:
-    """Linear discriminant analysis with equal priors; every class weighs the same in the shared covariance.
+    """Linear discriminant analysis with equal priors and equal class weights in the shared covariance.
 
     The covariance is shrunk by the amount of Ledoit and Wolf (2004), so that more columns than users do no harm.
     """
@@ -40,14 +40,14 @@ class LinearDiscriminant:
         shrink = max(float(ledoit_wolf_shrinkage(within, assume_centered=True)), 1e-9)
         covariance = (within * compute_balanced_weights(y)[:, None]).T @ within / len(x)
         mu = max(float(np.trace(covariance)) / x.shape[1], 1e-12)
-        # Divided by mu first: the smallest eigenvalue is then `shrink` at least, whatever the unit of the columns.
+        # Divided by mu first, the smallest eigenvalue is at least `shrink` in any unit of the columns.
         shrunk = (1 - shrink) * covariance / mu + shrink * np.eye(x.shape[1])
         self._slopes = np.linalg.solve(shrunk, means.T) / mu
         self._offsets = 0.5 * np.einsum("kd,dk->k", means, self._slopes)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """Posterior of each class under equal priors."""
+        """Return the posterior of each class under equal priors."""
         return softmax(x @ self._slopes - self._offsets)
 
 
@@ -55,8 +55,7 @@ class LinearDiscriminant:
 class NaiveBayes:
     """Gaussian naive Bayes with equal priors.
 
-    `smoothing` (a share of the largest variance) keeps a column in which a class happens not to vary from deciding
-    alone.
+    `smoothing` (a share of the largest variance) keeps a column in which a class does not vary from deciding alone.
     """
 
     smoothing: float = 1e-3
@@ -71,6 +70,6 @@ class NaiveBayes:
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """Posterior of each class under equal priors."""
+        """Return the posterior of each class under equal priors."""
         guess: FloatArray = self._model.predict_proba(x)
         return guess

@@ -1,4 +1,4 @@
-"""Attackers that do not look at the vectors: what every other attacker has to beat."""
+"""Blind attacks, which ignore the vectors: every other attack has to beat them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METHODS = (
 
 @dataclass
 class Majority:
-    """The largest class for everybody, with the shares of the classes as its belief."""
+    """The largest class for every user, with the shares of the classes as belief."""
 
     seed: int = 0
     _shares: FloatArray = field(init=False, repr=False)
@@ -34,23 +34,23 @@ class Majority:
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """The same row for everybody."""
+        """Return the same row for every user."""
         return np.tile(self._shares, (len(x), 1))
 
 
 @dataclass(frozen=True)
 class StratifiedRandom:
-    """A class drawn for each user, in the proportions of the training users."""
+    """A class drawn at random for each user, in the proportions of the training users."""
 
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
     ) -> list[FloatArray]:
-        """One certain, random belief for each test user of each task."""
-        return [self._one(len(x), y, n_classes, task, rng) for task in tasks]
+        """Return one certain, random belief for each test user of each task."""
+        return [self._draw_classes(len(x), y, n_classes, task, rng) for task in tasks]
 
-    def _one(self, n: int, y: IntArray, n_classes: int, task: Task, rng: np.random.Generator) -> FloatArray:
+    def _draw_classes(self, n: int, y: IntArray, n_classes: int, task: Task, rng: np.random.Generator) -> FloatArray:
         counts = np.bincount(y[task.train], minlength=n_classes)
-        # Drawn for the whole table, so that a user's draw does not depend on the order in which users are asked for.
-        place = rng.integers(counts.sum(), size=n)[task.test]
-        drawn = np.searchsorted(np.cumsum(counts), place, side="right")
-        return np.eye(n_classes, dtype=np.float32)[drawn]
+        # Drawn for the whole table, so that a user's draw does not depend on the order of the test users.
+        positions = rng.integers(counts.sum(), size=n)[task.test]
+        classes = np.searchsorted(np.cumsum(counts), positions, side="right")
+        return np.eye(n_classes, dtype=np.float32)[classes]

@@ -1,4 +1,4 @@
-"""Classifiers that scikit-learn has, made fair to small classes (equal priors) and quick on small tables."""
+"""Quadratic discriminant, nearest neighbors and boosted trees, with equal priors and quick on small tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METHODS = (
         "boosting",
         builder="Boosted",
         summary="Histogram gradient boosting: 100 trees of eight leaves.",
-        options={"iterations": 100, "leaves": 8},
+        options={"iterations": 100, "max_leaves": 8},
         panels=("full",),
         is_python_bound=True,
         rank=140,
@@ -41,7 +41,7 @@ METHODS = (
 
 @dataclass
 class Quadratic:
-    """Quadratic discriminant analysis with equal priors; a small ridge lets classes smaller than d take part."""
+    """Quadratic discriminant analysis with equal priors; a small ridge admits classes of fewer than d users."""
 
     ridge: float = 1e-2
     seed: int = 0
@@ -51,39 +51,40 @@ class Quadratic:
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Learn each class's mean and covariance."""
-        parts = [x[y == k] for k in np.unique(y)]
-        self._means = np.stack([p.mean(0) for p in parts])
+        class_rows = [x[y == k] for k in np.unique(y)]
+        self._means = np.stack([rows.mean(0) for rows in class_rows])
         eye = np.eye(x.shape[1])
-        covariances = [(p - m).T @ (p - m) / len(p) for p, m in zip(parts, self._means, strict=True)]
+        centered = [rows - mean for rows, mean in zip(class_rows, self._means, strict=True)]
+        covariances = [c.T @ c / len(c) for c in centered]
         roots = np.linalg.cholesky(np.stack([(1 - self.ridge) * C + self.ridge * eye for C in covariances]))
         self._whitening = np.linalg.inv(roots).transpose(0, 2, 1)
         self._logdet = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(1)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """Posterior of each class under equal priors."""
-        far = [np.square((x - m) @ w).sum(1) for m, w in zip(self._means, self._whitening, strict=True)]
-        return softmax(-0.5 * np.stack(far, 1) - self._logdet)
+        """Return the posterior of each class under equal priors."""
+        distances = [np.square((x - m) @ w).sum(1) for m, w in zip(self._means, self._whitening, strict=True)]
+        return softmax(-0.5 * np.stack(distances, 1) - self._logdet)
 
 
 @dataclass
 class Neighbors:
-    """k nearest neighbours whose votes are divided by the size of their class.
+    """k nearest neighbors whose votes are divided by the size of their class.
 
-    Of more than `most` training users a sample is remembered, so that the cost grows with the users, not their square.
+    Of more than `max_users` training users a sample is kept, so that the cost grows linearly with the users.
     """
 
     k: int = 25
-    most: int = 10_000
+    max_users: int = 10_000
     seed: int = 0
     _search: NearestNeighbors = field(init=False, repr=False)
     _ballots: FloatArray = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
-        """Remember the training users."""
-        if len(x) > self.most:
-            rows = np.random.default_rng(self.seed).permutation(len(x))[: self.most]
-            rows = np.union1d(rows, np.unique(y, return_index=True)[1])  # no class is forgotten
+        """Keep the training users."""
+        if len(x) > self.max_users:
+            rows = np.random.default_rng(self.seed).permutation(len(x))[: self.max_users]
+            rows = np.union1d(rows, np.unique(y, return_index=True)[1])  # at least one user of each class
             x, y = x[rows], y[rows]
         classes, codes = np.unique(y, return_inverse=True)
         self._ballots = np.eye(len(classes))[codes] / np.bincount(codes)
@@ -91,32 +92,32 @@ class Neighbors:
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """The share of the weighted votes."""
+        """Return the shares of the weighted votes."""
         votes = self._ballots[self._search.kneighbors(x, return_distance=False)].sum(1)
         return np.asarray(votes / votes.sum(1, keepdims=True))
 
 
 @dataclass
 class Boosted:
-    """Histogram gradient boosting on values already cut into `bins` quantiles of the training users.
+    """Histogram gradient boosting on values binned by quantiles of the training users.
 
-    scikit-learn cuts weighted quantiles one by one, which on a few thousand users takes ten times as long as the trees;
-    given values that are bin numbers it takes them as they are.
+    scikit-learn computes weighted quantiles one by one, which on a few thousand users takes ten times as long as the
+    trees; it accepts values that are bin numbers as they are.
     """
 
     seed: int = 0
     bins: int = 127
     iterations: int = 60
-    leaves: int = 15
+    max_leaves: int = 15
     _edges: FloatArray = field(init=False, repr=False)
     _trees: HistGradientBoostingClassifier = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
-        """Cut and grow."""
+        """Bin the values and grow the trees."""
         self._edges = compute_bin_edges(x, self.bins)
         self._trees = HistGradientBoostingClassifier(
             max_iter=self.iterations,
-            max_leaf_nodes=self.leaves,
+            max_leaf_nodes=self.max_leaves,
             max_bins=self.bins,
             class_weight="balanced",
             early_stopping=False,
@@ -125,30 +126,30 @@ class Boosted:
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """As the trees have it."""
+        """Return the beliefs of the trees."""
         guess: FloatArray = self._trees.predict_proba(assign_bins(x, self._edges))
         return guess
 
 
 def compute_balanced_weights(y: IntArray) -> FloatArray:
-    """A weight for each user: every class weighs the same, and the mean is 1."""
+    """Compute a weight for each user, with the same sum for every class and mean 1."""
     classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     return np.asarray(len(y) / (len(classes) * counts[codes]))
 
 
 def compute_bin_edges(x: FloatArray, bins: int) -> FloatArray:
-    """The (bins - 1, d) edges that cut each column into parts of equal size."""
+    """Compute the (bins - 1, d) edges that divide each column into bins of equal size."""
     return np.asarray(np.quantile(x, np.linspace(0, 1, bins + 1)[1:-1], axis=0))
 
 
 def assign_bins(x: FloatArray, edges: FloatArray) -> FloatArray:
-    """The number of the part that each value lies in."""
+    """Return the number of the bin that each value lies in."""
     columns = [np.searchsorted(cuts, values, side="right") for cuts, values in zip(edges.T, x.T, strict=True)]
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def softmax(logits: FloatArray) -> FloatArray:
-    """Rows that sum to one."""
+    """Turn logits into rows that sum to one."""
     shifted = np.exp(logits - logits.max(1, keepdims=True))
     return np.asarray(shifted / shifted.sum(1, keepdims=True))
 

@@ -49,9 +49,9 @@ class ClassifierAttack:
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
     ) -> list[FloatArray]:
         """Fit a fresh classifier for each task and return its beliefs about the test users."""
-        return self._run(partial(self._fit_and_guess, n_classes=n_classes), x, y, tasks, rng)
+        return self._solve_tasks(partial(self._fit_and_guess, n_classes=n_classes), x, y, tasks, rng)
 
-    def _run(
+    def _solve_tasks(
         self, solve: Callable[..., FloatArray], x: FloatArray, y: IntArray, tasks: Sequence[Task], rng: Any
     ) -> list[FloatArray]:
         x = np.asarray(x, dtype=np.float64)  # in single precision the square of a small number is zero
@@ -88,7 +88,7 @@ class BaggedAttack(ClassifierAttack):
     ) -> list[tuple[FloatArray, FloatArray]]:
         """Return for each task the beliefs about its test users and about its training users."""
         solve = partial(self._fit_and_guess, n_classes=n_classes, with_training=True)
-        both = self._run(solve, x, y, tasks, rng)
+        both = self._solve_tasks(solve, x, y, tasks, rng)
         return [(b[: len(task.test)], b[len(task.test) :]) for b, task in zip(both, tasks, strict=True)]
 
 

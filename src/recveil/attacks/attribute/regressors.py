@@ -1,4 +1,4 @@
-"""Attackers of a number (an age in years, an income): regressions of it on the vectors."""
+"""Attacks on a number, such as an age or an income: regressions on the user vectors."""
 
 from __future__ import annotations
 
@@ -36,22 +36,32 @@ REGRESSIONS: dict[str, Callable[[int, int], Any]] = {
         random_state=seed,
     ),
 }
-"""Name -> constructor, given the number of training users and a seed. `mean` looks at nothing."""
+"""Constructors by name, called with the number of training users and a seed; `mean` ignores the vectors."""
 
 
 def guess_numbers(
     name: str, x: FloatArray, values: FloatArray, tasks: Sequence[Task], *, rng: np.random.Generator
 ) -> list[FloatArray]:
-    """The guesses of one attacker for the test users of each task, from its training users alone.
+    """Guess the numbers of the test users of each task, from its training users alone.
 
     Vectors and numbers are standardized on the training users.
+
+    Args:
+        name: name of the regression in `REGRESSIONS`.
+        x: user vectors.
+        values: number of each user.
+        tasks: the tasks.
+        rng: source of randomness.
+
+    Returns:
+        For each task one number for each test user.
     """
     x = np.asarray(x, dtype=np.float64)
 
-    def one(task: Task, seed: int) -> FloatArray:
-        attacker = REGRESSIONS[name](len(task.train), seed)
-        whole = TransformedTargetRegressor(make_pipeline(StandardScaler(), attacker), transformer=StandardScaler())
-        whole.fit(x[task.train], values[task.train])
-        return np.asarray(whole.predict(x[task.test]), dtype=np.float64)
+    def solve_task(task: Task, seed: int) -> FloatArray:
+        pipeline = make_pipeline(StandardScaler(), REGRESSIONS[name](len(task.train), seed))
+        regression = TransformedTargetRegressor(pipeline, transformer=StandardScaler())
+        regression.fit(x[task.train], values[task.train])
+        return np.asarray(regression.predict(x[task.test]), dtype=np.float64)
 
-    return run_tasks(one, tasks, size=x.size, label=name, rng=rng)
+    return run_tasks(solve_task, tasks, size=x.size, label=name, rng=rng)

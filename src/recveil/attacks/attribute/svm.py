@@ -1,4 +1,4 @@
-"""Support vector machines, class-balanced. Their margins are turned into beliefs by a softmax, without Platt's fits."""
+"""Support vector machines, class-balanced; a softmax turns their margins into beliefs, without Platt scaling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHODS = (
     AttackTraits("svm-rbf", builder="RadialSVM", panels=("full",), rank=90),
 )
 
-CHUNK = 20_000
+MAX_FEATURE_ROWS = 20_000
 """Users whose kernel features are held at once."""
 
 
@@ -44,59 +44,62 @@ class LinearSVM:
 
 @dataclass
 class RadialSVM:
-    """Support vector machine with a Gaussian kernel, class-balanced; above `exact` training users an approximation.
+    """Support vector machine with a Gaussian kernel, class-balanced; approximate above `max_exact_users`.
 
-    The exact solution costs the square of the users and more. Above `exact` the kernel is replaced by `landmarks`
-    Nystroem features beside the columns themselves (the smooth part of a wide kernel is nearly linear), and the
-    machine on them is linear: cost and memory grow linearly in users up to `most`, above which it learns from a sample
-    of `most` users with as many from each class as there are. What it gives up is fine structure in many dimensions:
-    of a parity hidden in 32 columns it found an advantage of 0.31 where the exact machine found 0.51.
+    The exact solution costs more than the square of the users. Above `max_exact_users` the kernel is replaced by
+    `landmarks` Nystroem features beside the columns themselves (the smooth part of a wide kernel is nearly linear), and
+    the machine on them is linear: cost and memory grow linearly with the users up to `max_users`, above which it learns
+    from a sample with as many users of each class as possible. The approximation loses fine structure in many
+    dimensions: of a parity hidden in 32 columns it found an advantage of 0.31 where the exact machine found 0.51.
     """
 
     C: float = 1.0
-    exact: int = 2_000
+    max_exact_users: int = 2_000
     landmarks: int = 300
-    most: int = 100_000
+    max_users: int = 100_000
     seed: int = 0
-    _machine: SVC | Newton = field(init=False, repr=False)
+    _machine: SVC | NewtonSVM = field(init=False, repr=False)
     _map: Nystroem | None = field(init=False, repr=False, default=None)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
         """Find the widest margin."""
         self._map = None
         gamma = 1 / max(x.shape[1] * float(x.var()), 1e-12)
-        if len(x) <= self.exact:
+        if len(x) <= self.max_exact_users:
             self._machine = SVC(C=self.C, gamma=gamma, class_weight="balanced", cache_size=500).fit(x, y)
             return self
-        x, y = self._sample(x, y)
+        x, y = self._sample_users(x, y)
         self._map = Nystroem(gamma=gamma, n_components=self.landmarks, random_state=self.seed).fit(x)
-        self._machine = Newton(self.C).fit(self._features(x), y)
+        self._machine = NewtonSVM(self.C).fit(self._compute_features(x), y)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
         """Return the softmax of the margins."""
-        parts = [x[start : start + CHUNK] for start in range(0, max(len(x), 1), CHUNK)]
-        margins = [self._machine.decision_function(self._features(part)) for part in parts]
+        parts = [x[start : start + MAX_FEATURE_ROWS] for start in range(0, max(len(x), 1), MAX_FEATURE_ROWS)]
+        margins = [self._machine.decision_function(self._compute_features(part)) for part in parts]
         return softmax_margins(np.concatenate(margins))
 
-    def _features(self, x: FloatArray) -> FloatArray:
+    def _compute_features(self, x: FloatArray) -> FloatArray:
         return x if self._map is None else np.hstack([self._map.transform(x), x * np.sqrt(self._map.gamma)])
 
-    def _sample(self, x: FloatArray, y: IntArray) -> tuple[FloatArray, IntArray]:
-        if len(x) <= self.most:
+    def _sample_users(self, x: FloatArray, y: IntArray) -> tuple[FloatArray, IntArray]:
+        if len(x) <= self.max_users:
             return x, y
         rng = np.random.default_rng(self.seed)
         classes = np.unique(y)
-        rows = np.concatenate([rng.permutation(np.flatnonzero(y == k))[: self.most // len(classes)] for k in classes])
+        rows = np.concatenate(
+            [rng.permutation(np.flatnonzero(y == k))[: self.max_users // len(classes)] for k in classes]
+        )
         return x[rows], y[rows]
 
 
 @dataclass
-class Newton:
-    """The linear machine with squared hinge, one class against the rest, by Newton's method (Chapelle, 2007).
+class NewtonSVM:
+    """Linear SVM with squared hinge loss, one class against the rest, by Newton's method (Chapelle, 2007).
 
-    A step is one system of the size of the columns, over the users on the wrong side of their margin; once these stay
-    the same the solution is exact. On a few hundred correlated columns a tenth of the time of scikit-learn's LinearSVC.
+    A step solves one system of the size of the columns, over the users who violate their margin; once these stay the
+    same the solution is exact. On a few hundred correlated columns it takes a tenth of the time of scikit-learn's
+    LinearSVC.
     """
 
     C: float = 1.0
@@ -108,25 +111,26 @@ class Newton:
         a = np.hstack([x, np.ones((len(x), 1))]).astype(np.float32)  # the sums over users are most of the time
         classes = np.unique(y)
         sides = [np.where(y == k, 1.0, -1.0) for k in (classes[1:] if len(classes) == 2 else classes)]
-        self._w = np.stack([self._one(a, side) for side in sides], axis=1)
+        self._w = np.stack([self._solve_one_class(a, side) for side in sides], axis=1)
         return self
 
     def decision_function(self, x: FloatArray) -> FloatArray:
-        """How far on the positive side."""
+        """Return the signed margin of each user, one column for each class of more than two."""
         margin = x @ self._w[:-1] + self._w[-1]
         return np.asarray(margin[:, 0] if margin.shape[1] == 1 else margin)
 
-    def _one(self, a: FloatArray, side: FloatArray) -> FloatArray:
+    def _solve_one_class(self, a: FloatArray, side: FloatArray) -> FloatArray:
         weight = (2 * self.C * compute_balanced_weights((side > 0).astype(np.int64))).astype(np.float32)
         ridge = np.ones(a.shape[1])
         ridge[-1] = 1e-6  # the intercept is not penalized
         w: FloatArray = np.zeros(a.shape[1])
-        wrong = np.ones(len(a), dtype=bool)
+        violates = np.ones(len(a), dtype=bool)
         for _ in range(self.steps):
-            of = a[wrong] * weight[wrong, None]
-            w = np.linalg.solve((of.T @ a[wrong]).astype(np.float64) + np.diag(ridge), of.T @ side[wrong])
-            now = side * (a @ w.astype(np.float32)) < 1
-            if np.array_equal(now, wrong):
+            weighted = a[violates] * weight[violates, None]
+            hessian = (weighted.T @ a[violates]).astype(np.float64) + np.diag(ridge)
+            w = np.linalg.solve(hessian, weighted.T @ side[violates])
+            still_violates = side * (a @ w.astype(np.float32)) < 1
+            if np.array_equal(still_violates, violates):
                 break
-            wrong = now
+            violates = still_violates
         return w

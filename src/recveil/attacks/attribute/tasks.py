@@ -15,7 +15,7 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
-from recveil.core.progress import track
+from recveil.core.progress import track_progress
 from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["Attack", "Task", "ignore_convergence_warnings", "run_tasks"]
@@ -104,7 +104,7 @@ def run_tasks(
     ):
         work = delayed(solve_in_thread if backend == "threading" else partial(_solve_in_process, solve))
         solved = Parallel(return_as="generator")(work(task, seed) for task, seed in zip(tasks, seeds, strict=True))
-        return list(track(solved, f"attacking: {label.lower()}", len(tasks)))
+        return list(track_progress(solved, f"attacking: {label.lower()}", len(tasks)))
 
 
 def _solve_in_process(solve: Callable[[Task, int], FloatArray], task: Task, seed: int) -> FloatArray:

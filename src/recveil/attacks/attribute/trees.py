@@ -1,4 +1,4 @@
-"""Attackers that cut: one tree, forests, and boosted trees, class-balanced."""
+"""Attacks by decision trees: one tree, forests, stumps and XGBoost, class-balanced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METHODS = (
 
 
 def build_tree(seed: int) -> DecisionTreeClassifier:
-    """A decision tree with at least five training users in each leaf."""
+    """Build a decision tree with at least five training users in each leaf."""
     return DecisionTreeClassifier(class_weight="balanced", min_samples_leaf=5, random_state=seed)
 
 
@@ -36,34 +36,34 @@ def build_tree(seed: int) -> DecisionTreeClassifier:
 class Forest:
     """Random forest of 100 trees, at most 20 deep, class-balanced.
 
-    Departs from scikit-learn's defaults: values are cut into `bins` quantiles first, and a tree is grown on a third of
-    the users, or `enough` of them if that is more (together a quarter of the time, and no less found); a leaf holds at
-    least six (pure leaves vote for the larger class of an unbalanced attribute, whatever the weights).
+    Departs from scikit-learn's defaults: values are binned by quantiles first, and a tree is grown on `user_share` of
+    the users, or on `min_users_per_tree` if that is more (together a quarter of the time at the same accuracy); a leaf
+    holds at least six users (pure leaves vote for the larger class of an unbalanced attribute, whatever the weights).
     """
 
     seed: int = 0
     n_trees: int = 100
-    depth: int = 20
-    leaf: int = 6
+    max_depth: int = 20
+    min_users_per_leaf: int = 6
     bins: int = 32
-    share: float = 0.3
-    enough: int = 800
+    user_share: float = 0.3
+    min_users_per_tree: int = 800
     _edges: FloatArray = field(init=False, repr=False)
     _trees: RandomForestClassifier = field(init=False, repr=False)
     left_out_: FloatArray = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
-        """Cut and grow."""
+        """Bin the values and grow the trees."""
         self._edges = compute_bin_edges(x, self.bins)
         self._trees = RandomForestClassifier(
             self.n_trees,
-            max_depth=self.depth,
-            min_samples_leaf=self.leaf,
-            max_samples=min(1.0, max(self.share, self.enough / len(x))),
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_users_per_leaf,
+            max_samples=min(1.0, max(self.user_share, self.min_users_per_tree / len(x))),
             oob_score=True,
             random_state=self.seed,
         )
-        with warnings.catch_warnings():  # with few users some may be in every tree, and nothing is believed of them
+        with warnings.catch_warnings():  # with few users some may be in every tree; their belief is then uniform
             warnings.filterwarnings("ignore", message="Some inputs do not have OOB scores")
             self._trees.fit(
                 assign_bins(x, self._edges).astype(np.float32), y, sample_weight=compute_balanced_weights(y)
@@ -72,17 +72,18 @@ class Forest:
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """The mean of the trees."""
+        """Return the mean of the trees."""
         guess: FloatArray = self._trees.predict_proba(assign_bins(x, self._edges).astype(np.float32))
         return guess
 
 
 @dataclass
 class Stumps:
-    """AdaBoost: 50 trees of one cut, each fitted to the users whom the ones before got wrong.
+    """AdaBoost: 50 trees of one split, each fitted to the users that the earlier ones misclassify.
 
-    SAMME of Zhu and others (2009), started from class-balanced weights. Departs: cuts lie at quantiles of the training
-    users, so that a round is one histogram of each column instead of a sort (about a tenth of scikit-learn's time).
+    SAMME of Zhu and others (2009), started from class-balanced weights. Departs: splits lie at quantiles of the
+    training users, so that a round is one histogram of each column instead of a sort (about a tenth of scikit-learn's
+    time).
     """
 
     seed: int = 0
@@ -93,7 +94,7 @@ class Stumps:
     _n_classes: int = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
-        """Add stump after stump, until one is perfect or none is better than chance."""
+        """Add stumps until one is perfect or none is better than chance."""
         classes, codes = np.unique(y, return_inverse=True)
         K = self._n_classes = len(classes)
         self._edges, self._stumps = compute_bin_edges(x, self.bins), []
@@ -101,31 +102,31 @@ class Stumps:
         cells = columns * K + codes
         weight = compute_balanced_weights(y) / len(y)
         for _ in range(self.rounds):
-            column, at, left, right = self._best(cells, weight)
+            column, at, left, right = self._find_best_split(cells, weight)
             wrong = np.where(columns[column] <= at, left, right) != codes
             error = float(weight[wrong].sum())
             if error > 1 - 1 / K - 1e-9:
                 break
-            say = np.log((1 - error) / max(error, 1e-10)) + np.log(max(K - 1, 1))
-            self._stumps.append((column, at, left, right, float(say)))
+            vote = np.log((1 - error) / max(error, 1e-10)) + np.log(max(K - 1, 1))
+            self._stumps.append((column, at, left, right, float(vote)))
             if error <= 1e-10:
                 break
-            weight = weight * np.exp(say * wrong)
+            weight = weight * np.exp(vote * wrong)
             weight /= weight.sum()
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """The softmax of the stumps' weighted votes, as scikit-learn has it; without a stump all classes are equal."""
+        """Return the softmax of the weighted votes as in scikit-learn; without stumps all classes are equal."""
         votes = np.zeros((len(x), self._n_classes))
         columns = assign_bins(x, self._edges).T
         users = np.arange(len(x))
-        for column, at, left, right, say in self._stumps:
-            votes[users, np.where(columns[column] <= at, left, right)] += say
+        for column, at, left, right, vote in self._stumps:
+            votes[users, np.where(columns[column] <= at, left, right)] += vote
         share = votes / max(sum(stump[-1] for stump in self._stumps), 1e-12)
         return softmax(share * self._n_classes / max(self._n_classes - 1, 1) ** 2)
 
-    def _best(self, cells: NDArray[np.intp], weight: FloatArray) -> tuple[int, int, int, int]:
-        """The cut with the purest sides (Gini), and the heavier class of each side."""
+    def _find_best_split(self, cells: NDArray[np.intp], weight: FloatArray) -> tuple[int, int, int, int]:
+        """Find the split with the purest sides (Gini), and the heavier class of each side."""
         K, size = self._n_classes, self.bins * self._n_classes
         sums = [np.bincount(column, weights=weight, minlength=size) for column in cells]
         left = np.stack(sums).reshape(-1, self.bins, K).cumsum(1)  # (d, bins, K)
@@ -137,7 +138,7 @@ class Stumps:
 
 @dataclass
 class XGBoost:
-    """XGBoost with its own defaults; `balanced` weighs the users of a class by its size. Needs the extra `xgboost`.
+    """XGBoost with its own defaults, class-balanced unless `balanced` is False; needs the extra `xgboost`.
 
     Departs: 64 `bins` instead of 256, which on a few thousand users are mostly empty and take most of the time.
     """
@@ -148,19 +149,19 @@ class XGBoost:
     _trees: Any = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:
-        """Grow."""
+        """Grow the trees."""
         codes = np.unique(y, return_inverse=True)[1]  # it takes only the labels 0, 1, ... without a gap
-        trees = _package().XGBClassifier(n_jobs=1, max_bin=self.bins, random_state=self.seed)
+        trees = _import_xgboost().XGBClassifier(n_jobs=1, max_bin=self.bins, random_state=self.seed)
         self._trees = trees.fit(x, codes, sample_weight=compute_balanced_weights(y) if self.balanced else None)
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """As the trees have it."""
+        """Return the beliefs of the trees."""
         guess: FloatArray = self._trees.predict_proba(x)
         return guess
 
 
-def _package() -> Any:
+def _import_xgboost() -> Any:
     try:
         return importlib.import_module("xgboost")
     except ImportError as error:
