@@ -28,13 +28,13 @@ from pathlib import Path
 import numpy as np
 import rows as rows_of
 import torch
-from membership_checks import null, power
+from membership_checks import log_attacks, null, power
 
 from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA, ENCODERS
 from recveil.attacks.membership.item_texts import encode_item_texts
-from recveil.audits.catalog import MODELS
-from recveil.audits.membership.audit import game_of, run_membership_attacks
+from recveil.audits.membership.audit import run_membership_attacks
+from recveil.audits.membership.game import build_game
 from recveil.audits.membership.platforms import (
     NONMEMBER_SERVING,
     ServedPlatform,
@@ -45,12 +45,13 @@ from recveil.audits.membership.platforms import (
     measure_hit_rates,
     train_and_serve,
 )
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Shadow, Watched
 from recveil.data.io.membership_files import read_texts
-from recveil.data.member_split import Parts, three_way
-from recveil.data.sources.catalog import load_data
+from recveil.data.member_split import MemberSplit, split_three_ways
+from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.defenses.lists.popularity import Popularity
+from recveil.models import MODELS
 from recveil.models.construction import find_tuned_options
 from recveil.models.lfm import LFM
 
@@ -98,7 +99,7 @@ class Stage:
     kind: str
     seed: int
     given: argparse.Namespace
-    parts: Parts = field(init=False)
+    parts: MemberSplit = field(init=False)
     vectors: np.ndarray = field(init=False)
     models: dict = field(default_factory=dict)
     lists: dict = field(default_factory=dict)
@@ -106,12 +107,12 @@ class Stage:
     def __post_init__(self) -> None:
         users, items = MINIMUMS[self.kind]
         users = self.given.user_minimum or users
-        rng = generator(self.seed, "parts")
-        data = load_data(self.data, seed=self.seed)
-        self.parts = three_way(data, user_minimum=users, item_minimum=items, rng=rng)
+        rng = make_generator(self.seed, "parts")
+        data = load_dataset_or_demo(self.data, seed=self.seed)
+        self.parts = split_three_ways(data, user_minimum=users, item_minimum=items, rng=rng)
         start = time.perf_counter()
         model = LFM(device=self.given.device)
-        self.vectors = factor_items(self.parts.item_part, model, rng=generator(self.seed, "items"))
+        self.vectors = factor_items(self.parts.item_part, model, rng=make_generator(self.seed, "items"))
         said = f"{self.data} {self.kind} seed {self.seed}: {self.parts.filtered}"
         print(f"{said}; item vectors {time.perf_counter() - start:.0f} s", flush=True)
 
@@ -128,12 +129,12 @@ class Stage:
         kept = self.given.cache and Path(self.given.cache) / name
         if kept and kept.exists():
             stand_in = train_and_serve(
-                world, Blank(), replace(rule, nonmembers="popular"), self.vectors, rng=generator(0, "none")
+                world, Blank(), replace(rule, nonmembers="popular"), self.vectors, rng=make_generator(0, "none")
             )
             return replace(stand_in, watched=replace(stand_in.watched, lists=np.load(kept)), policy=rule)
         start, cpu = time.perf_counter(), time.process_time()
         trained = self.models.setdefault((model, side), Once(self._made(model)))
-        found = train_and_serve(world, trained, rule, self.vectors, rng=generator(self.seed, side, model))
+        found = train_and_serve(world, trained, rule, self.vectors, rng=make_generator(self.seed, side, model))
         wall, cpu = time.perf_counter() - start, time.process_time() - cpu
         print(f"{name}: wall {wall:.0f} s, CPU {cpu:.0f} s; load {os.getloadavg()[0]:.1f}", flush=True)
         if kept:
@@ -143,20 +144,18 @@ class Stage:
     def _made(self, model: str) -> object:
         options = {**find_tuned_options(model, self.data), "device": self.given.device}
         chosen = dict(pair.split("=") for pair in self.given.epochs)
-        return MODELS[model](**options | ({"epochs": int(chosen[model])} if model in chosen else {}))
+        return MODELS.make(model, **options | ({"epochs": int(chosen[model])} if model in chosen else {}))
 
 
 def played(stage: Stage, shadow: ServedPlatform, target: ServedPlatform, attacks: dict) -> dict:
     """What one game came to, with the worth of the lists."""
     start = time.perf_counter()
-    found = run_membership_attacks(game_of(shadow, target), attacks, seed=stage.seed, jointly=False)
-    told = {
-        name: {key: value for key, value in one.items() if key not in ("threshold", "inverted")}
-        for name, one in found.to_dict()["attacks"].items()
-    }
-    worth = {who: e.to_dict() for who, e in measure_hit_rates(target).items()}
+    audit = run_membership_attacks(build_game(shadow, target), attacks, seed=stage.seed, jointly=False)
+    hits = measure_hit_rates(target)
+    worth = {"members": hits.members.to_dict(), "others": hits.non_members.to_dict()}
     seconds = round(time.perf_counter() - start, 1)
-    return {"n": len(found.users), "attacks": told, "utility": worth, "notes": found.notes, "seconds": seconds}
+    rows = log_attacks(audit)
+    return {"n": len(audit.users), "attacks": rows, "utility": worth, "notes": audit.notes, "seconds": seconds}
 
 
 def heat(stage: Stage) -> Iterator[tuple[dict, object]]:
@@ -210,10 +209,12 @@ def defense(stage: Stage) -> Iterator[tuple[dict, object]]:
     def play(shadow: str, target: str, policy: str, game: str) -> dict:
         known, seen = pair(stage, shadow, target, policy)
         hidden = (
-            seen if game == "undefended" else defend_lists(seen, method, rng=generator(stage.seed, "defense", "target"))
+            seen
+            if game == "undefended"
+            else defend_lists(seen, method, rng=make_generator(stage.seed, "defense", "target"))
         )
         if game == "adaptive":
-            known = defend_lists(known, method, rng=generator(stage.seed, "defense", "shadow"))
+            known = defend_lists(known, method, rng=make_generator(stage.seed, "defense", "shadow"))
         return {**played(stage, known, hidden, attacks), "others_lost": compare_nonmember_hits(seen, hidden).to_dict()}
 
     games = ("undefended", "static", "adaptive")
@@ -251,7 +252,6 @@ PARTS = {one.__name__: on_stages(one) for one in (heat, ablation, generators, de
 def features(given: argparse.Namespace) -> None:
     """Pictures of one setting into a folder, and a row that says how far apart their clouds are."""
     import membership_features as pictures
-
     from recveil.report.study import standing_alone
 
     stage = Stage(given.data, given.kind, given.seeds[0], given)
@@ -291,7 +291,7 @@ def speed(given: argparse.Namespace) -> None:
 
     A short training goes first, so that no row pays for starting up the device.
     """
-    rng = generator(0, "worlds")
+    rng = make_generator(0, "worlds")
     vectors = rng.standard_normal((ITEMS, given.dims)).astype(np.float32)
     known, target = made_up(given.users, vectors, rng), made_up(given.users, vectors, rng).watched
     attacks = {name: DLMIA(encoder=name, device=given.device) for name in given.encoders}
@@ -314,7 +314,7 @@ def made_up(users: int, vectors: np.ndarray, rng: np.random.Generator) -> Shadow
 def seconds(one: DLMIA, known: Shadow, target: Watched) -> tuple[float, float]:
     """Wall and CPU seconds of fitting and scoring; scores come to the CPU, so the device is done by then."""
     wall, cpu = time.perf_counter(), time.process_time()
-    one.fit([known], reference=target, rng=generator(0, "attack")).score(target)
+    one.fit([known], reference=target, rng=make_generator(0, "attack")).score(target)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
@@ -325,7 +325,7 @@ def main() -> None:
     parser.add_argument("--show", nargs="+", metavar="LOG")
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--kind", choices=KINDS, default="general")
-    parser.add_argument("--models", nargs="+", choices=MODELS)
+    parser.add_argument("--models", nargs="+", choices=list(MODELS))
     parser.add_argument("--pairs", nargs="+", metavar="SHADOW:TARGET")
     parser.add_argument("--policies", nargs="+", choices=NONMEMBER_SERVING, default=list(NONMEMBER_SERVING))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])

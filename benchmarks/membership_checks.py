@@ -13,18 +13,20 @@ import numpy as np
 
 from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA
-from recveil.attacks.membership.reference_attacks import RMIA, LiRA
+from recveil.attacks.membership.lira import LiRA
+from recveil.attacks.membership.rmia import RMIA
 from recveil.attacks.membership.shadowfree import ShadowFree
-from recveil.audits.membership.audit import MembershipGame, run_membership_attacks
+from recveil.audits.membership.audit import MembershipAudit, run_membership_attacks
+from recveil.audits.membership.game import MembershipGame
+from recveil.audits.membership.item_source import ItemSource
 from recveil.audits.membership.platforms import ServingPolicy, factor_items, train_platform
 from recveil.audits.membership.references import ReferenceModels
-from recveil.audits.membership.scenarios import ItemSource, ModelConfig, TrainedScenario
-from recveil.core.random import generator
+from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
+from recveil.core.random import make_generator
 from recveil.core.types import Shadow
-from recveil.data.member_split import Side, three_way
-from recveil.data.sources.catalog import load_data
+from recveil.data.member_split import MemberPart, split_three_ways
+from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.models.als import ALS
-from recveil.workflows.membership import MembershipConfig
 
 REFERENCES = {"null": 4, "power": 16}
 OVERFITTED = {"reg": 1e-4, "embedding_size": 128}
@@ -39,27 +41,29 @@ def attacks(device: str) -> dict:
 
 def null(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
     """Runs without any difference, one after the other; a small ALS is quick, and nothing depends on its being good."""
-    data = load_data(given.data, seed=0)
+    data = load_dataset_or_demo(given.data, seed=0)
 
     def model() -> ALS:
         return ALS(embedding_size=16, epochs=5, device=given.device)
 
     def run(seed: int) -> dict:
-        parts = three_way(data, rng=generator(seed, "null", "parts"))
-        vectors = factor_items(parts.item_part, model(), rng=generator(seed, "null", "items"))
+        parts = split_three_ways(data, rng=make_generator(seed, "null", "parts"))
+        vectors = factor_items(parts.item_part, model(), rng=make_generator(seed, "null", "items"))
         sides = {"shadow": parts.shadow, "target": parts.target}
         both = {
             name: train_platform(
-                Side(side.data, np.ones_like(side.member)), model(), ServingPolicy(), rng=generator(seed, "null", name)
+                MemberPart(side.data, np.ones_like(side.member)),
+                model(),
+                ServingPolicy(),
+                rng=make_generator(seed, "null", name),
             )
             for name, side in sides.items()
         }
-        seen = {name: platform.serve_lists(vectors).watched for name, platform in both.items()}
-        rng = generator(seed, "null", "references")
-        known = ReferenceModels(REFERENCES["null"]).evidence(parts.target, both["target"], model, rng=rng)
-        shadow = Shadow(seen["shadow"], parts.shadow.member)
-        game = MembershipGame((shadow,), seen["target"], parts.target.member, evidence=known)
-        return played(game, attacks(given.device), seed)
+        rng = make_generator(seed, "null", "references")
+        signals = ReferenceModels(REFERENCES["null"]).collect_signals(parts.target, both["target"], model, rng=rng)
+        shadow = Shadow(both["shadow"].serve_lists(vectors).watched, parts.shadow.member)
+        target = both["target"].serve_lists(vectors, signals).watched
+        return played(MembershipGame((shadow,), target, parts.target.member), attacks(given.device), seed)
 
     for seed in range(given.runs):
         yield {"seed": seed, "policy": "", "shadow": "als", "target": "als"}, lambda s=seed: run(s)
@@ -69,14 +73,12 @@ def power(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
     """ALS as it should be and overfitted, all users served by the same rule."""
 
     def run(seed: int, options: dict) -> dict:
-        model = ModelConfig("als", options)
-        world = TrainedScenario(
-            given.data, model, model, ServingPolicy(), references=ReferenceModels(REFERENCES["power"])
-        )
-        stage = world.build(ItemSource(), vectors=True, seed=seed, device=given.device)
-        names = tuple(attacks(given.device))
-        found = played(stage.game, MembershipConfig(names, device=given.device).made(), seed)
-        return {**found, "utility": stage.facts["utility"], "options": options}
+        model = MethodConfig("als", options)
+        scenario = TrainedScenario(given.data, model, model, references=ReferenceModels(REFERENCES["power"]))
+        prepared = scenario.build(ItemSource(), with_item_vectors=True, seed=seed, device=given.device)
+        hits = prepared.utility.after
+        worth = {"members": hits.members.to_dict(), "others": hits.non_members.to_dict()}
+        return {**played(prepared.game, attacks(given.device), seed), "utility": worth, "options": options}
 
     for seed in given.seeds:
         for name, options in MODELS.items():
@@ -85,9 +87,14 @@ def power(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
 
 
 def played(game: MembershipGame, against: dict, seed: int) -> dict:
-    """What one game came to, in short."""
+    """Summarize one game."""
     start = time.perf_counter()
-    found = run_membership_attacks(game, against, seed=seed).to_dict()["attacks"]
-    kept = ("auc", "rule", "ahead_of_rules", "tpr_at_fpr")
-    told = {name: {key: one[key] for key in kept} for name, one in found.items()}
-    return {"n": len(game.target.lists), "attacks": told, "seconds": round(time.perf_counter() - start, 1)}
+    rows = log_attacks(run_membership_attacks(game, against, seed=seed))
+    return {"n": len(game.target.lists), "attacks": rows, "seconds": round(time.perf_counter() - start, 1)}
+
+
+def log_attacks(audit: MembershipAudit) -> dict:
+    """Return the numbers of each attack under the keys that the logs have always had."""
+    rows = {name: result.model_dump(mode="json") for name, result in audit.attacks.items()}
+    keys = {"auc": "auc", "is_rule": "rule", "ahead_of_rules": "ahead_of_rules", "tpr_at_fpr": "tpr_at_fpr"}
+    return {name: {old: row[new] for new, old in keys.items()} for name, row in rows.items()}

@@ -22,8 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from recveil.attacks.membership.difference_vectors import compute_difference_vectors
 from recveil.attacks.membership.dlmia import DLMIA
 from recveil.audits.membership.platforms import ServedPlatform
-from recveil.core.random import generator
-from recveil.core.types import Watched
+from recveil.core.random import make_generator
+from recveil.core.types import Shadow, Watched
 from recveil.report.charts import draw
 
 SHOWN = 100
@@ -37,8 +37,12 @@ def panels(shadow: ServedPlatform, target: ServedPlatform, own: np.ndarray, seed
     full = DLMIA(device=device)
     found = {}
     for when, attack in (("before", replace(full, reweight=False)), ("after", full)):
-        fitted = attack.fit([shadow.shadow], reference=target.watched, rng=generator(seed, "features"))
-        found[when] = {name: fitted.features(side.watched) for name, side in (("shadow", shadow), ("target", target))}
+        fitted = attack.fit(
+            [Shadow(shadow.watched, shadow.member)], reference=target.watched, rng=make_generator(seed, "features")
+        )
+        found[when] = {
+            name: fitted.compute_features(side.watched) for name, side in (("shadow", shadow), ("target", target))
+        }
     vectors = {
         name: compute_difference_vectors(side.watched) for name, side in (("shadow", shadow), ("target", target))
     }
@@ -85,7 +89,7 @@ def apart(clouds: dict[str, np.ndarray]) -> float:
 
 def picture(clouds: dict[str, np.ndarray], title: str, seed: int) -> str:
     """Both clouds in the plane of one t-SNE."""
-    rng = generator(seed, "shown")
+    rng = make_generator(seed, "shown")
     some = {name: x[rng.choice(len(x), min(SHOWN, len(x)), replace=False)] for name, x in clouds.items()}
     flat = StandardScaler().fit_transform(np.concatenate(list(some.values())))
     places = TSNE(perplexity=20, init="pca", random_state=seed).fit_transform(flat)

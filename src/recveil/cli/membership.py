@@ -1,189 +1,238 @@
-"""The command `recveil membership`: reads its arguments, calls one function, prints."""
+"""The command `recveil membership`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recveil.cli.membership_options import (
-    AttackOption,
-    Histories,
-    Inductive,
-    ItemTexts,
-    ItemVectors,
-    ListDefense,
-    ListLength,
-    Lists,
-    Members,
-    MembershipAttacks,
-    MembershipMargin,
-    ModelOption,
-    Pool,
-    ReferenceModels,
-    ReferenceSignal,
-    ScoresOut,
-    SeenItems,
-    Serving,
-    ShadowModel,
-    ShadowOption,
-    UserMinimum,
-)
-from recveil.cli.options import Device, FailIf, Json, JsonOut, Quiet, Report, Seed, parse_names, parse_options
-from recveil.cli.output import emit_json, guarded, print_line, show_progress
+from recveil.cli.options import CommonOptions, FailIf, JsonOut, Report, parse_names, parse_options, takes
+from recveil.cli.output import check_inputs_exist, emit_json, print_line, print_notes, show_progress
 from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from recveil.audits.membership.scenarios import ModelConfig, ObservedScenario, TrainedScenario
+    from recveil.audits.membership.observed_scenario import ObservedScenario
+    from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
+    from recveil.core.membership_parts import OperatingPoint
+    from recveil.core.results import MembershipResult
+    from recveil.core.types import Estimate
+    from recveil.workflows.membership import MembershipConfig
 
-__all__ = ["EXAMPLES", "membership"]
+__all__ = ["EXAMPLES", "MembershipOptions", "membership"]
 
 EXAMPLES = """On a model trained here: recveil membership --data ml-1m --model ncf --shadow-model lfm --report out.html
 
 On files: recveil membership --target-histories TH.csv --target-lists TL.csv --target-members TM.csv
 --shadow-histories SH.csv --shadow-lists SL.csv --shadow-members SM.csv --item-texts items.csv
 
-What the defense is worth: recveil membership --data demo --serving popular --defense popularity --pool 400
+With a defense: recveil membership --data demo --serving popular --defense popularity --pool 400
 
 With reference models: recveil membership --data demo --attacks lira,rmia --references 16
 
 For CI: recveil membership --data demo --fail-if "dlmia.auc.low > 0.55"
 """
 
+Histories = Annotated[Path | None, typer.Option(help="Histories: user_id, item_id[, timestamp].")]
+Lists = Annotated[Path | None, typer.Option(help="Lists: user_id, item_id, rank.")]
+Members = Annotated[Path | None, typer.Option(help="Members: user_id, member (0 or 1), or only the members' ids.")]
 
-@guarded
-def membership(
-    data: Annotated[str | None, typer.Option(help="Data to train on: a name, a file, a folder, or `demo`.")] = None,
-    model: Annotated[str, typer.Option(help="The target: see `recveil list models`.")] = "als",
-    option: ModelOption = None,
-    shadow_model: ShadowModel = None,
-    shadow_option: ShadowOption = None,
-    serving: Serving = "fold-in",
-    seen: SeenItems = "excluded",
-    k: ListLength = None,
-    user_minimum: UserMinimum = None,
-    defense: ListDefense = None,
-    pool: Pool = 1000,
-    target_histories: Histories = None,
-    target_lists: Lists = None,
-    target_members: Members = None,
-    shadow_histories: Histories = None,
-    shadow_lists: Lists = None,
-    shadow_members: Members = None,
-    item_vectors: ItemVectors = None,
-    item_texts: ItemTexts = None,
-    attacks: MembershipAttacks = "rules,biased,dlmia,shadowfree",
-    attack_option: AttackOption = None,
-    references: ReferenceModels = 16,
-    signal: ReferenceSignal = "rank-percentile",
-    inductive: Inductive = False,
-    margin: MembershipMargin = 0.05,
-    report: Report = None,
-    out: JsonOut = None,
-    scores_out: ScoresOut = None,
-    fail_if: FailIf = None,
-    seed: Seed = 0,
-    device: Device = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Can an outsider who sees histories and lists tell whom a recommender was trained on?
+NEEDED_FILES = ("target_histories", "target_lists", "shadow_histories", "shadow_lists", "shadow_members")
 
-    Simple rules run beside every attack; what no attack does better is called explained by the serving rule.
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioOptions:
+    """Options that say what is attacked: a model to be trained, or files."""
+
+    data: Annotated[
+        str | None, typer.Option(help="Data set to train on: a name, a file, a folder, or `demo`; or give files.")
+    ] = None
+    model: Annotated[str, typer.Option(help="Model under attack: see `recveil list models`.")] = "als"
+    option: Annotated[list[str] | None, typer.Option(help="Option of the model, such as epochs=50. Repeatable.")] = None
+    shadow_model: Annotated[
+        str | None, typer.Option(help="Model that the attacker trains; the target's model and options by default.")
+    ] = None
+    shadow_option: Annotated[list[str] | None, typer.Option(help="Option of the shadow model. Repeatable.")] = None
+    serving: Annotated[
+        str, typer.Option(help="Lists of non-members: fold-in (by the model) or popular (most popular items).")
+    ] = "fold-in"
+    seen: Annotated[
+        str, typer.Option(help="Seen items in lists: excluded, kept, or paper (the flawed rule of the papers).")
+    ] = "excluded"
+    k: Annotated[int | None, typer.Option("--k", help="Length of the lists; 100, or as in the files.", min=1)] = None
+    user_minimum: Annotated[
+        int | None, typer.Option(help="Interactions that a user must have; 20, or 5 with a sequential model.", min=1)
+    ] = None
+    defense: Annotated[str | None, typer.Option(help="Defense of the lists: see `recveil list defenses`.")] = None
+    pool: Annotated[
+        int | None, typer.Option(help="Popular items that a defense draws from; 1000 by default.", min=1)
+    ] = None
+    target_histories: Histories = None
+    target_lists: Lists = None
+    target_members: Members = None
+    shadow_histories: Histories = None
+    shadow_lists: Lists = None
+    shadow_members: Members = None
+    item_vectors: Annotated[Path | None, typer.Option(help="Item vectors of the attacker: item_id, embedding.")] = None
+    item_texts: Annotated[Path | None, typer.Option(help="Item texts of the attacker: item_id, text.")] = None
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """Files of histories, lists and members that were given."""
+        paths = {name: getattr(self, name) for name in (*NEEDED_FILES, "target_members")}
+        return {name: path for name, path in paths.items() if path is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipOptions(ScenarioOptions, CommonOptions):
+    """Options of `recveil membership`."""
+
+    attacks: Annotated[
+        str | None,
+        typer.Option(help="Attacks, separated by commas: see `recveil list attacks`. Simple rules always run."),
+    ] = None
+    attack_option: Annotated[
+        list[str] | None, typer.Option(help="Option of an attack, such as dlmia.encoder=beta-vae. Repeatable.")
+    ] = None
+    references: Annotated[int, typer.Option(help="Reference models of lira and rmia, an even number.", min=4)] = 16
+    signal: Annotated[str, typer.Option(help="Signal of lira and rmia: rank-percentile, log-odds or bpr-margin.")] = (
+        "rank-percentile"
+    )
+    inductive: Annotated[
+        bool, typer.Option("--inductive", help="Attacks look at half of the target's users and score the others.")
+    ] = False
+    margin: Annotated[
+        float, typer.Option(help="Distance of an AUC from 0.5 under which a leak is not called one.", min=0.0, max=0.5)
+    ] = 0.05
+    report: Report = None
+    out: JsonOut = None
+    scores_out: Annotated[
+        Path | None, typer.Option(help="Scores of each user (.parquet, .csv). It names users: keep it safe.")
+    ] = None
+    fail_if: FailIf = None
+
+
+@takes(MembershipOptions)
+def membership(options: MembershipOptions) -> None:
+    """Audit membership: can an outsider tell which users were trained on?
+
+    The outsider sees histories and lists. Simple rules run beside every attack: where no attack is ahead of them, the
+    serving rule explains what is found.
     """
-    from recveil.audits.gates import Checks
-    from recveil.audits.membership.references import ReferenceModels
-    from recveil.audits.membership.scenarios import ItemSource
+    from recveil.audits.gates import check_gate_names, evaluate_gates, parse_gate
+
+    gates = [parse_gate(text) for text in options.fail_if or []]
+    check_inputs_exist(*options.files.values(), options.item_vectors, options.item_texts)
+    if gates and options.data is None and options.target_members is None:
+        raise UsageError("`fail_if` needs numbers, and there are none without `target_members`. Give both or neither.")
+    from recveil.audits.membership.item_source import ItemSource
     from recveil.workflows.membership import MembershipConfig, MembershipOutputs, run_membership
 
-    checks, outputs = Checks.of(fail_if or [], None), MembershipOutputs(report, out, scores_out)
-    files = [target_histories, target_lists, shadow_histories, shadow_lists, shadow_members, target_members]
-    play = MembershipConfig(parse_names(attacks), parse_options(attack_option), inductive, margin, seed, device)
-    if data is None:
-        scene: TrainedScenario | ObservedScenario = _seen(files, k, defense)
-    else:
-        models = _models((model, option), (shadow_model, shadow_option))
-        scene = _world(data, models, (serving, seen, k), user_minimum, (defense, pool), files)
-        scene = replace(scene, references=ReferenceModels(references, signal) if play.referenced else None)
-    with show_progress(quiet=quiet):
-        document = run_membership(scene, ItemSource(item_vectors, item_texts), play, outputs=outputs, checks=checks)
-    emit_json(document, as_json=as_json)
-    _print(document, quiet=quiet or as_json)
-    checks.judge(document)
+    config = MembershipConfig(
+        attacks=None if options.attacks is None else parse_names(options.attacks),
+        attack_options=_group_attack_options(parse_options(options.attack_option)),
+        inductive=options.inductive,
+        margin=options.margin,
+        seed=options.seed,
+        device=options.device,
+    )
+    check_gate_names(gates, config.scored_names)
+    scenario = _make_observed_scenario(options) if options.data is None else _make_trained_scenario(options, config)
+    with show_progress(quiet=options.quiet):
+        result = run_membership(
+            scenario,
+            items=ItemSource(options.item_vectors, options.item_texts),
+            config=config,
+            outputs=MembershipOutputs(options.report, options.out, options.scores_out),
+            command_line=sys.argv,
+        )
+    emit_json(result, as_json=options.as_json)
+    _print_result(result, silent=options.is_silent)
+    gate_report = evaluate_gates(gates, result)
+    print_notes([f"gate failed: {text}" for text in gate_report.failed], silent=False)
+    print_notes([f"gate inconclusive: {text}" for text in gate_report.inconclusive], silent=False)
+    if gate_report.exit_code:
+        raise typer.Exit(gate_report.exit_code)
 
 
-def _models(
-    target: tuple[str, list[str] | None], shadow: tuple[str | None, list[str] | None]
-) -> tuple[ModelConfig, ModelConfig]:
-    """Target and shadow; a shadow without a name is the target's model with its options."""
-    from recveil.audits.membership.scenarios import ModelConfig
+def _group_attack_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Group options written attack.option by their attack."""
+    grouped: dict[str, dict[str, Any]] = {}
+    for key, value in options.items():
+        attack, dot, name = key.partition(".")
+        if not dot:
+            raise UsageError(f"Cannot read `attack_option` {key}. Write attack.option=value, as in dlmia.pretrain=50.")
+        grouped.setdefault(attack, {})[name] = value
+    return grouped
 
-    of_target, of_shadow = parse_options(target[1]), parse_options(shadow[1])
-    if shadow[0] is None:
-        return ModelConfig(target[0], of_target), ModelConfig(target[0], {**of_target, **of_shadow})
-    return ModelConfig(target[0], of_target), ModelConfig(shadow[0], of_shadow)
 
-
-def _world(
-    data: str,
-    models: tuple[ModelConfig, ModelConfig],
-    served: tuple[str, str, int | None],
-    user_minimum: int | None,
-    defended: tuple[str | None, int],
-    files: list[Path | None],
-) -> TrainedScenario:
-    from recveil.audits.catalog import lookup
+def _make_trained_scenario(options: MembershipOptions, config: MembershipConfig) -> TrainedScenario:
     from recveil.audits.membership.platforms import ServingPolicy
-    from recveil.audits.membership.scenarios import DEFAULT_LIST_LENGTH, TrainedScenario
-    from recveil.defenses.lists.popularity import Popularity
+    from recveil.audits.membership.references import ReferenceModels
+    from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
 
-    if any(files):
-        raise UsageError("Give either --data or files of histories and lists, not both.")
-    method, pool = defended
-    defense = None if method is None else lookup("list defense", method, {"popularity": Popularity})(pool)
-    serving, seen, k = served
-    return TrainedScenario(data, *models, ServingPolicy(serving, seen, k or DEFAULT_LIST_LENGTH), user_minimum, defense)
+    if options.files:
+        raise UsageError("Give either `data` or files of histories and lists, not both.")
+    target = MethodConfig(options.model, parse_options(options.option))
+    defense = None
+    if options.defense is not None:
+        defense = MethodConfig(options.defense, {} if options.pool is None else {"pool": options.pool})
+    policy = ServingPolicy(options.serving, options.seen, **({} if options.k is None else {"k": options.k}))
+    return TrainedScenario(
+        options.data or "",
+        target,
+        _make_shadow(options, target),
+        policy,
+        options.user_minimum,
+        defense,
+        ReferenceModels(options.references, options.signal) if config.needs_references else None,
+    )
 
 
-def _seen(files: list[Path | None], k: int | None, defense: str | None) -> ObservedScenario:
-    from recveil.audits.membership.scenarios import ObservedScenario
+def _make_shadow(options: MembershipOptions, target: MethodConfig) -> MethodConfig:
+    """Make the shadow; one without a name is the target's model with its options."""
+    from recveil.audits.membership.scenarios import MethodConfig
 
-    if defense is not None:
-        raise UsageError("--defense needs a model trained here, for it changes what is served. Add --data.")
-    *needed, truth = files
-    wanted = ["target_histories", "target_lists", "shadow_histories", "shadow_lists", "shadow_members"]
-    given = {name: path for name, path in zip(wanted, needed, strict=True) if path is not None}
-    missing = [f"--{name.replace('_', '-')}" for name in wanted if name not in given]
+    shadow_options = parse_options(options.shadow_option)
+    if options.shadow_model is None:
+        return MethodConfig(target.name, {**target.options, **shadow_options})
+    return MethodConfig(options.shadow_model, shadow_options)
+
+
+def _make_observed_scenario(options: MembershipOptions) -> ObservedScenario:
+    from recveil.audits.membership.observed_scenario import ObservedScenario
+
+    if options.defense is not None:
+        raise UsageError("`defense` needs a model that is trained here. Add `data`.")
+    missing = [f"`{name}`" for name in NEEDED_FILES if name not in options.files]
     if missing:
-        raise UsageError(f"Give --data, or all files that an attack on files needs; missing: {', '.join(missing)}.")
-    return ObservedScenario(**given, target_members=truth, k=k)
+        raise UsageError(f"Give `data`, or all files that an attack on files needs; missing: {', '.join(missing)}.")
+    return ObservedScenario(**options.files, k=options.k)
 
 
-def _print(document: Mapping[str, Any], *, quiet: bool) -> None:
-    """A line for each attack and rule, the verdict, and what a defense changed."""
-    if quiet:
-        return
-    if document["attacks"]:
-        print_line(f"{'':16} {'AUC':>5} {'95 % interval':16} {'TPR at 1 % FPR'}", silent=False)
-    for name, found in document["attacks"].items():
-        area, rate = found["auc"], found["tpr_at_fpr"]["0.01"]
-        caught = "too few non-members" if rate is None else f"{rate['value']:.3f} {_span(rate)}"
-        flag = "  (rule)" if found["rule"] else f"  ({found['explained']})" if found["explained"] else ""
-        turned = "  (inverted)" if found["inverted"] else ""
-        print_line(f"{name:16} {area['value']:.3f} {_span(area):16} {caught}{turned}{flag}", silent=False)
-    for when, part in (("before", document.get("before")), ("static", document.get("static"))):
-        if part:
-            print_line(f"{when:7} {part['verdict']['sentence']}", silent=False)
-    print_line(f"{'after   ' if document.get('before') else ''}{document['verdict']['sentence']}", silent=False)
-    lost = document.get("utility", {}).get("others_lost")
-    if lost:
-        print_line(f"cost    Hit rate of non-members {lost['value']:+.3f} {_span(lost, '+')}", silent=False)
-    for warning in document["warnings"]:
-        typer.echo(f"recveil: {warning}", err=True)
+def _print_result(result: MembershipResult, *, silent: bool) -> None:
+    """Print a line for each attack and rule, the verdict, the effect of a defense, and notes."""
+    if result.attacks:
+        print_line(f"{'':16} {'AUC':>5} {'95 % interval':16} {'TPR at 1 % FPR'}", silent=silent)
+    for name, attack in result.attacks.items():
+        point = attack.tpr_at_fpr["0.01"]
+        rate = "too few non-members" if point is None else f"{point.value:.3f} {_format_interval(point)}"
+        flags = "  (inverted)" if attack.inverted else ""
+        flags += "  (rule)" if attack.is_rule else "  (explained by a rule)" if attack.explained_by_rule else ""
+        print_line(f"{name:16} {attack.auc.value:.3f} {_format_interval(attack.auc):16} {rate}{flags}", silent=silent)
+    for label, findings in (("before", result.before), ("static", result.static)):
+        if findings is not None:
+            print_line(f"{label:7} {findings.sentence}", silent=silent)
+    print_line(f"{'after   ' if result.before else ''}{result.sentence}", silent=silent)
+    change = None if result.utility is None else result.utility.non_member_change
+    if change is not None:
+        interval = f"[{change.low:+.3f}, {change.high:+.3f}]"
+        print_line(f"cost    Hit rate of non-members {change.value:+.3f} {interval}", silent=silent)
+    print_notes(result.warnings, silent=silent)
 
 
-def _span(estimate: Mapping[str, Any], sign: str = "") -> str:
-    return f"[{estimate['low']:{sign}.3f}, {estimate['high']:{sign}.3f}]"
+def _format_interval(estimate: Estimate | OperatingPoint) -> str:
+    return f"[{estimate.low:.3f}, {estimate.high:.3f}]"

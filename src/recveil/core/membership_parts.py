@@ -8,6 +8,7 @@ from recveil.core.result_parts import EstimateField, Number, Part, Verdict
 
 __all__ = [
     "FilteredCounts",
+    "ListDefenseSummary",
     "MembershipAttackResult",
     "MembershipFindings",
     "MembershipInput",
@@ -99,6 +100,13 @@ class MembershipProtocol(Part):
     seed: int
     attack_options: dict[str, Any] = {}
     references: ReferenceProtocol | None = None
+
+
+class ListDefenseSummary(Part):
+    """Which defense of the lists was applied, with its options."""
+
+    name: str
+    options: dict[str, Any] = {}
 
 
 class FilteredCounts(Part):

@@ -18,6 +18,7 @@ from recveil.core.errors import DataError
 from recveil.core.files import write_atomically
 from recveil.core.membership_parts import (
     FilteredCounts,
+    ListDefenseSummary,
     MembershipFindings,
     MembershipInput,
     MembershipProtocol,
@@ -204,7 +205,7 @@ class MembershipResult(Document, MembershipFindings):
     protocol: MembershipProtocol
     filtered: FilteredCounts | None = None
     utility: MembershipUtility | None = None
-    defense: DefenseSummary | None = None
+    defense: ListDefenseSummary | None = None
     before: MembershipFindings | None = None
     static: MembershipFindings | None = None
 

@@ -71,11 +71,13 @@ class ModelTraits(Traits):
         dot_product: scores are products of user and item vectors.
         has_user_vectors: the model holds a vector for each user.
         is_sequential: the model learns from the order of interactions.
+        factors_items: its item vectors serve outsiders who attack membership and have none.
     """
 
     dot_product: bool = True
     has_user_vectors: bool = True
     is_sequential: bool = False
+    factors_items: bool = False
 
 
 @dataclass(frozen=True)

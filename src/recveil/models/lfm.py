@@ -1,4 +1,4 @@
-"""LFM: the latent factor model, users and items as vectors fitted to touched (1) against sampled untouched (0)."""
+"""LFM: the latent factor model, fitted to seen pairs (1) against sampled pairs that were not seen (0)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from recveil.models.training_loop import Schedule, compute_user_table, train_net
 
 __all__ = ["LFM"]
 
-METHODS = (ModelTraits("lfm", builder="LFM", paper="DL-MIA, KDD 2022"),)
+METHODS = (ModelTraits("lfm", builder="LFM", paper="DL-MIA, KDD 2022", factors_items=True),)
 
 _LOSSES = ("logistic", "squared")
 
 
 @dataclass
 class LFM:
-    """Matrix factorization of implicit feedback, pair by pair; the "LFM" of DL-MIA (KDD 2022).
+    """Latent factor model: pointwise matrix factorization of implicit feedback.
 
-    The score is the dot product of the two vectors, pushed to 1 for touched items and to 0 for sampled untouched ones,
-    through a logistic curve or, with `loss="squared"`, as it is.
+    The "LFM" of DL-MIA (KDD 2022). The score is the dot product of the two vectors. It is trained towards 1 for seen
+    items and towards 0 for sampled other items, through a logistic curve or, with `loss="squared"`, directly.
 
-    Departs: Adam on large batches in place of single SGD steps at 0.01. Each of the `n_negatives` is the highest
-    scored of `candidates` uniform draws (1 is plain sampling). With `recency`, a user's newest pair is drawn
-    exp(recency) times as often as the oldest.
+    Departs: Adam on large batches replaces single SGD steps at 0.01. Each of the `n_negatives` is the highest scored of
+    `candidates` uniform draws (1 is plain sampling). With `recency`, a user's newest pair is drawn exp(recency) times
+    as often as the oldest.
     """
 
     embedding_size: int = 100
@@ -64,7 +64,7 @@ class LFM:
         check_sampling(self.n_negatives, self.candidates)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the training part, stopping on the validation items."""
+        """Learn from the training part and keep the epoch that ranks the validation items best."""
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
         network = _LFMFactors(self, make_positives(split.train, device, recency=self.recency), generator)
@@ -77,13 +77,13 @@ class LFM:
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        """Score every item for these users, by their own vectors or by the `user_vectors` that replace them."""
         return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
-        """Vectors for users outside training: the same loss, for as many passes, with the items held still.
+        """Learn vectors for users outside training by the same loss and epochs, with the items frozen.
 
-        Histories are in order of time, oldest first (it matters with `recency` alone).
+        Histories are in order of time, oldest first (which matters only with `recency`).
         """
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
@@ -99,7 +99,7 @@ class LFM:
 
 
 class _LFMFactors(torch.nn.Module):
-    """Two tables, and one number for how rare a touch is."""
+    """Tables of user and item vectors, and an offset for the rarity of interactions."""
 
     def __init__(self, options: LFM, pairs: Positives, generator: torch.Generator) -> None:
         super().__init__()
@@ -113,10 +113,10 @@ class _LFMFactors(torch.nn.Module):
         return self.pairs.draw_epoch(o.batch_size, o.n_negatives * o.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        users, liked, drawn = batch
+        users, positives, candidates = batch
         user = self.user.index_select(0, users)
-        others = select_hardest(lambda items: self._score_pairs(user, items), drawn, self.options.n_negatives)
-        items = self._gather_items(torch.cat([liked[:, None], others], 1))
+        negatives = select_hardest(lambda items: self._score_pairs(user, items), candidates, self.options.n_negatives)
+        items = self._gather_items(torch.cat([positives[:, None], negatives], 1))
         score = torch.bmm(items, user[:, :, None]).squeeze(2)
         truth = torch.zeros_like(score)
         truth[:, 0] = 1.0
@@ -128,7 +128,7 @@ class _LFMFactors(torch.nn.Module):
         return miss + self.options.reg * size / len(users)
 
     def _gather_items(self, items: torch.Tensor) -> torch.Tensor:
-        # index_select, whose gradient is a row-wise addition: several times faster on the CPU than indexing.
+        # The gradient of index_select is a row-wise addition, several times faster on the CPU than that of indexing.
         return self.item.index_select(0, items.reshape(-1)).view(*items.shape, -1)
 
     def _score_pairs(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:

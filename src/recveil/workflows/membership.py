@@ -1,10 +1,9 @@
-"""From a model or files to a document: the body of `recveil membership`."""
+"""The flow of `recveil membership`: prepare a scenario, attack, build the result, write."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,146 +12,235 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from recveil.attacks.membership.reference_attacks import ReferenceAttack
+from recveil.attacks.membership import MEMBERSHIP_ATTACKS
 from recveil.attacks.membership.rules import RULES
-from recveil.audits.catalog import MEMBERSHIP_ATTACKS, REFERENCED, lookup, make
-from recveil.audits.gates import Checks
-from recveil.audits.membership.audit import MembershipAudit, MembershipGame, run_membership_attacks
-from recveil.audits.membership.conclusion import DEFAULT_MARGIN, compute_roc_curves, judge_membership
-from recveil.audits.membership.scenarios import ItemSource, ObservedScenario, PreparedScenario, TrainedScenario
-from recveil.core.errors import UsageError
+from recveil.audits.membership.audit import MembershipAudit, run_membership_attacks
+from recveil.audits.membership.game import MembershipGame
+from recveil.audits.membership.item_source import ItemSource
+from recveil.audits.membership.observed_scenario import ObservedScenario
+from recveil.audits.membership.platforms import ServingPolicy
+from recveil.audits.membership.references import ReferenceModels
+from recveil.audits.membership.scenarios import MethodConfig, PreparedScenario, TrainedScenario
+from recveil.audits.membership.verdict import DEFAULT_MARGIN, judge_membership
+from recveil.core.errors import UsageError, unknown_name
 from recveil.core.files import check_output_file, write_atomically
+from recveil.core.membership_parts import MembershipProtocol
 from recveil.core.protocols import MembershipAttack
+from recveil.core.results import MembershipResult
 from recveil.core.timing import Clock
-from recveil.workflows.audit import check_outputs, write_results
-from recveil.workflows.documents import header
 
-__all__ = ["MembershipOutputs", "MembershipConfig", "run_membership"]
+__all__ = ["MembershipConfig", "MembershipOutputs", "run_membership", "run_membership_on_data"]
 
-TABLES = (".parquet", ".pq", ".csv")
-ATTACKS: Mapping[str, Callable[..., MembershipAttack | ReferenceAttack]] = {**MEMBERSHIP_ATTACKS, **REFERENCED}
+TABLE_SUFFIXES = (".parquet", ".pq", ".csv")
+RULES_NAME = "rules"
+"""May stand among the names of attacks: the rules run in any case."""
 
 
 @dataclass(frozen=True)
 class MembershipConfig:
-    """Who attacks, and how. `options` are written attack.name, as in dlmia.encoder."""
+    """Attacks, and how they are run.
 
-    attacks: Sequence[str] = tuple(MEMBERSHIP_ATTACKS)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    Args:
+        attacks: names of attacks; None for the default ones. The rules always run.
+        attack_options: options by the name of the attack.
+        inductive: attacks look at half of the target's users and score the other half.
+        margin: an AUC closer than this to one half is called no leak.
+        seed: seed of everything random.
+        device: device to compute on; None chooses one.
+    """
+
+    attacks: Sequence[str] | None = None
+    attack_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     inductive: bool = False
     margin: float = DEFAULT_MARGIN
     seed: int = 0
     device: str | None = None
 
     @property
-    def referenced(self) -> bool:
-        """Whether any of the attacks needs reference models."""
-        return any(name in REFERENCED for name in self.attacks)
+    def attack_names(self) -> list[str]:
+        """Attacks to run, without the rules."""
+        if self.attacks is None:
+            return [traits.name for traits in MEMBERSHIP_ATTACKS.all_traits() if traits.is_default]
+        return [name for name in dict.fromkeys(self.attacks) if name != RULES_NAME]
 
-    def made(self) -> dict[str, MembershipAttack | ReferenceAttack]:
-        """The attacks, ready to run; the rules need no naming."""
-        chosen = [name for name in dict.fromkeys(self.attacks) if name != "rules"]
-        given: dict[str, dict[str, Any]] = {name: {} for name in chosen}
-        for key, value in self.options.items():
-            name, dot, option = key.partition(".")
-            if not dot:
-                raise UsageError(
-                    f"Cannot read --attack-option {key}. Write attack.name=value, as in dlmia.pretrain=50."
-                )
-            lookup("attack that was asked for", name, given)[option] = value
-        return {name: self._make(name, options) for name, options in given.items()}
+    @property
+    def scored_names(self) -> list[str]:
+        """Attacks and rules that the result will hold."""
+        return [*self.attack_names, *RULES]
 
-    def _make(self, name: str, options: Mapping[str, Any]) -> MembershipAttack | ReferenceAttack:
-        constructor = lookup("membership attack", name, ATTACKS)
-        placed = {"device": self.device} if "device" in {f.name for f in fields(constructor)} else {}  # type: ignore[arg-type]
-        return make("membership attack", name, ATTACKS, **{**placed, **options})
+    @property
+    def needs_references(self) -> bool:
+        """Whether any attack needs reference models."""
+        return any(MEMBERSHIP_ATTACKS.traits(name).needs_references for name in self.attack_names)
 
-    def run(self, game: MembershipGame) -> MembershipAudit:
-        """Play one game."""
-        return run_membership_attacks(game, self.made(), seed=self.seed, inductive=self.inductive)
+    @property
+    def needs_item_vectors(self) -> bool:
+        """Whether any attack needs item vectors."""
+        return any(MEMBERSHIP_ATTACKS.traits(name).needs_item_vectors for name in self.attack_names)
 
-    def told(self, audit: MembershipAudit) -> dict[str, Any]:
-        """What one game came to, for the document."""
+    def make_attacks(self) -> dict[str, MembershipAttack]:
+        """Make the attacks with their options; an unknown name is an error with the nearest match."""
+        for name in self.attack_options:
+            if name not in self.attack_names:
+                raise unknown_name("attack to be run", name, self.attack_names)
         return {
-            **audit.to_dict(),
-            "verdict": judge_membership(audit, margin=self.margin),
-            "roc": compute_roc_curves(audit),
+            name: MEMBERSHIP_ATTACKS.make(name, **{"device": self.device, **self.attack_options.get(name, {})})
+            for name in self.attack_names
         }
+
+    def attack(self, game: MembershipGame) -> MembershipAudit:
+        """Run the rules and the attacks on one game."""
+        return run_membership_attacks(game, self.make_attacks(), seed=self.seed, inductive=self.inductive)
 
 
 @dataclass(frozen=True)
 class MembershipOutputs:
-    """Where to write what was found; nothing is written where no path is given."""
+    """Files to write; None for those that nobody asked for.
+
+    `scores` holds the scores of single users (.parquet or .csv).
+    """
 
     report: Path | None = None
     out: Path | None = None
     scores: Path | None = None
 
     def check(self) -> None:
-        """Find out before the work, not after it, that a result cannot be written."""
-        check_outputs(self.report, self.out)
-        if self.scores is not None and check_output_file(self.scores).suffix.lower() not in TABLES:
+        """Refuse files that cannot be written, before the work."""
+        for path in (self.report, self.out, self.scores):
+            if path is not None:
+                check_output_file(path)
+        if self.scores is not None and self.scores.suffix.lower() not in TABLE_SUFFIXES:
             raise UsageError(f"Cannot tell how to write {self.scores}. Use .parquet or .csv.")
 
 
 def run_membership(
-    scene: TrainedScenario | ObservedScenario,
-    items: ItemSource,
-    play: MembershipConfig,
+    scenario: TrainedScenario | ObservedScenario,
     *,
+    items: ItemSource | None = None,
+    config: MembershipConfig | None = None,
     outputs: MembershipOutputs | None = None,
-    checks: Checks | None = None,
-) -> dict[str, Any]:
-    """Attack the target, and where it is defended also the undefended one and with the attacker who does not know."""
-    outputs, checks = outputs or MembershipOutputs(), checks or Checks()
+    command_line: Sequence[str] = (),
+) -> MembershipResult:
+    """Attack the target of a scenario, and write what was asked for.
+
+    A defended target is also attacked undefended (`before`), and by an attacker who does not know of the defense
+    (`static`).
+
+    Args:
+        scenario: a model to train, or files of a platform seen from outside.
+        items: files of what the attacker knows of the items.
+        config: attacks, and how they are run.
+        outputs: files to write.
+        command_line: what made this result, kept in it.
+
+    Raises:
+        UsageError: an attack needs reference models and the scenario has none, or a file cannot be written.
+    """
+    items, config, outputs = items or ItemSource(), config or MembershipConfig(), outputs or MembershipOutputs()
     outputs.check()
-    attacks = play.made()
-    checks.check_names([*attacks, *RULES])
-    if isinstance(scene, ObservedScenario) and scene.target_members is None and checks.gates:
-        raise UsageError("--fail-if needs numbers, and there are none without --target-members. Give both or neither.")
-    if play.referenced and getattr(scene, "references", None) is None:
+    config.make_attacks()  # wrong names and options are found before the work
+    if config.needs_references and not scenario.has_references:
         raise UsageError(
-            "Attacks with reference models need a target that is trained here. Add --data, or leave them out."
+            "Attacks with reference models need a target that is trained here. Give `data`, or leave them out."
         )
-    by_lists = [name for name in attacks if name not in REFERENCED]
     clock = Clock()
-    with clock.measure_step("make the game"):
-        stage = scene.build(items, vectors=bool(by_lists), seed=play.seed, device=play.device)
+    with clock.measure_step("prepare the scenario"):
+        prepared = scenario.build(
+            items, with_item_vectors=config.needs_item_vectors, seed=config.seed, device=config.device
+        )
     with clock.measure_step("attack"):
-        audit = play.run(stage.game)
-    document = {**header("membership", sys.argv), **_document(stage, play, audit)}
-    if play.referenced and isinstance(scene, TrainedScenario) and scene.references is not None:
-        document["protocol"]["references"] = asdict(scene.references)
-    with clock.measure_step("attack in other ways"):
-        for name, other in (("before", stage.before), ("static", stage.static)):
-            if other is not None:
-                document[name] = play.told(play.run(other))
-    document["timings"] = clock.seconds
-    if outputs.scores is not None and stage.game.target_users is not None:
-        _write_scores(outputs.scores, stage.game.target_users, audit)
-    write_results(document, outputs.report, outputs.out)
-    return document
+        audit = config.attack(prepared.game)
+    with clock.measure_step("attack the compared games"):
+        compared = {
+            name: judge_membership(config.attack(game), margin=config.margin)
+            for name, game in (("before", prepared.before), ("static", prepared.static))
+            if game is not None
+        }
+    findings = judge_membership(audit, margin=config.margin)
+    result = MembershipResult(
+        **dict(findings),
+        **compared,
+        input=prepared.input,
+        protocol=_describe_protocol(config, prepared),
+        filtered=prepared.filtered,
+        utility=prepared.utility,
+        defense=prepared.defense,
+        command_line=list(command_line),
+        timings=clock.seconds,
+        warnings=[*prepared.notes, *findings.notes],
+    )
+    _write_outputs(result, outputs, prepared.game.target_users, audit)
+    return result
 
 
-def _document(stage: PreparedScenario, play: MembershipConfig, audit: MembershipAudit) -> dict[str, Any]:
-    told = play.told(audit)
-    protocol = {
-        "attacks": list(play.made()),
-        "rules": list(RULES),
-        "kind": "inductive" if play.inductive else "transductive",
-        "margin": play.margin,
-        "seed": play.seed,
-        "attack_options": dict(play.options),
-    }
-    warnings = [*stage.notes, *told["notes"]]
-    return {"input": dict(stage.about), "protocol": protocol, **stage.facts, **told, "warnings": warnings}
+def run_membership_on_data(
+    data: str,
+    *,
+    model: str | MethodConfig,
+    shadow_model: str | MethodConfig | None = None,
+    defense: str | MethodConfig | None = None,
+    policy: ServingPolicy | None = None,
+    references: ReferenceModels | None = None,
+    items: ItemSource | None = None,
+    config: MembershipConfig | None = None,
+) -> MembershipResult:
+    """Train a model on half of the users of a data set and attack it.
+
+    Args:
+        data: name or path of the data set, or `demo`.
+        model: the model under attack, by name or with options.
+        shadow_model: the model that the attacker trains; the target's model and options by default.
+        defense: a defense of the lists.
+        policy: how lists are served.
+        references: reference models; trained only where an attack needs them.
+        items: files of what the attacker knows of the items.
+        config: attacks, and how they are run.
+    """
+    config = config or MembershipConfig()
+    target = _make_method(model)
+    scenario = TrainedScenario(
+        data,
+        target,
+        target if shadow_model is None else _make_method(shadow_model),
+        policy or ServingPolicy(),
+        defense=None if defense is None else _make_method(defense),
+        references=(references or ReferenceModels()) if config.needs_references else None,
+    )
+    return run_membership(scenario, items=items, config=config)
+
+
+def _make_method(method: str | MethodConfig) -> MethodConfig:
+    return MethodConfig(method) if isinstance(method, str) else method
+
+
+def _describe_protocol(config: MembershipConfig, prepared: PreparedScenario) -> MembershipProtocol:
+    return MembershipProtocol(
+        attacks=config.attack_names,
+        rules=list(RULES),
+        kind="inductive" if config.inductive else "transductive",
+        margin=config.margin,
+        seed=config.seed,
+        attack_options={name: dict(options) for name, options in config.attack_options.items()},
+        references=prepared.references,
+    )
+
+
+def _write_outputs(
+    result: MembershipResult, outputs: MembershipOutputs, users: NDArray[Any] | None, audit: MembershipAudit
+) -> None:
+    if outputs.scores is not None and users is not None:
+        _write_scores(outputs.scores, users, audit)
+    if outputs.report is not None:
+        result.write_html(outputs.report)
+    if outputs.out is not None:
+        result.write_json(outputs.out)
 
 
 def _write_scores(path: Path, users: NDArray[Any], audit: MembershipAudit) -> None:
-    """One row for each user who was attacked: the id, what every attack and rule says, and the truth where known."""
+    """Write one row for each scored user: id, scores of all attacks and rules, and the truth where it is known."""
     columns: dict[str, Any] = {"user_id": users[audit.users], **audit.scores}
     if audit.truth is not None:
         columns["member"] = audit.truth
-    write = pyarrow.csv.write_csv if path.suffix.lower() == ".csv" else pyarrow.parquet.write_table
-    with write_atomically(path) as temporary:
-        write(pa.table(columns), temporary)
+    write_table = pyarrow.csv.write_csv if path.suffix.lower() == ".csv" else pyarrow.parquet.write_table
+    with write_atomically(path, private=True) as temporary:
+        write_table(pa.table(columns), temporary)

@@ -1,42 +1,51 @@
-"""The biased attack: a small network on difference vectors, taught on the shadow users and used as it is.
+"""The biased attack: a small network on difference vectors, trained on the shadow users and applied as it is.
 
-Zhang et al., Membership Inference Attacks Against Recommender Systems (CCS 2021); DL-MIA calls it biased, for it takes
-the target's recommender for the shadow's. Layers d-32-8-2, SGD at 0.01 with momentum 0.7.
+Zhang et al., Membership Inference Attacks Against Recommender Systems (CCS 2021). DL-MIA calls it biased because it
+assumes that the target's recommender is the shadow's. Layers d-32-8-2, SGD at 0.01 with momentum 0.7.
 
-Departs: cross-entropy on logits (the code of the paper takes a softmax twice), users shuffled in every pass, inputs
-standardized with the shadow's statistics, so that the unit of the item vectors does not matter. Of all passes the best
-for a fifth of the shadow users, set aside, is kept: where the leak is small, the last pass has learned users by heart.
+Departs: cross-entropy on logits (the code of the paper takes a softmax twice), users shuffled in every epoch, inputs
+standardized with the shadow's statistics, so that the unit of the item vectors does not matter. One fifth of the shadow
+users is held out to choose the epoch: where the leak is small, the last epoch has memorized its users.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from torch.nn import functional
 
 from recveil.attacks.membership.difference_vectors import compute_difference_vectors
-from recveil.core.device import resolve
+from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
-from recveil.core.progress import track
-from recveil.core.random import torch_generator
+from recveil.core.progress import track_progress
+from recveil.core.random import make_torch_generator
+from recveil.core.traits import MembershipAttackTraits
 from recveil.core.types import FloatArray, Shadow, Watched
 
-__all__ = ["Biased"]
+__all__ = ["METHODS", "Biased"]
+
+METHODS = (
+    MembershipAttackTraits(
+        "biased",
+        builder="Biased",
+        paper="Zhang et al., Membership Inference Attacks Against Recommender Systems (CCS 2021)",
+    ),
+)
 
 HIDDEN_LAYERS = (32, 8)
 HOLDOUT_DIVISOR = 5
-"""One in so many shadow users is set aside to choose the pass by."""
+"""One in so many shadow users is held out to choose the epoch."""
 
 
 @dataclass
 class Biased:
-    """A network that tells members from others by their difference vectors, learned on shadow users alone.
+    """A network that separates members from non-members by difference vectors, trained on shadow users alone.
 
-    `rank_weights` makes the first of a list count most. The score is the log-odds of being a member.
+    `rank_weights` gives the first items of a list the largest weight. The score is the log-odds of membership.
     """
 
     epochs: int = 100
@@ -46,6 +55,7 @@ class Biased:
     rank_weights: bool = False
     device: str | None = None
 
+    threshold: ClassVar[float | None] = None
     layers_: list[torch.Tensor] = field(init=False, repr=False, compare=False)
     mean_: FloatArray = field(init=False, repr=False, compare=False)
     spread_: FloatArray = field(init=False, repr=False, compare=False)
@@ -66,15 +76,15 @@ class Biased:
         x = np.concatenate([compute_difference_vectors(s.watched, rank_weights=self.rank_weights) for s in shadows])
         member = np.concatenate([s.member for s in shadows])
         self.mean_, self.spread_ = x.mean(0), x.std(0)
-        where = resolve(self.device)
-        generator = torch_generator(rng, where)
-        known = torch.as_tensor(self._standardize(x), device=where)
-        truth = torch.as_tensor(member.astype(np.int64), device=where)
-        self.layers_ = self._train_layers(known, truth, generator)
+        device = resolve_device(self.device)
+        generator = make_torch_generator(rng, device)
+        inputs = torch.as_tensor(self._standardize(x), device=device)
+        labels = torch.as_tensor(member.astype(np.int64), device=device)
+        self.layers_ = self._train_layers(inputs, labels, generator)
         return self
 
     def score(self, target: Watched) -> FloatArray:
-        """The log-odds of each user being a member."""
+        """Return the log-odds of membership of each user."""
         x = compute_difference_vectors(target, rank_weights=self.rank_weights)
         if x.shape[1] != len(self.mean_):
             raise DataError(
@@ -82,37 +92,37 @@ class Biased:
                 "Use one table for both."
             )
         with torch.no_grad():
-            logits = _compute_logits(self.layers_, torch.as_tensor(self._standardize(x), device=self.layers_[0].device))
+            inputs = torch.as_tensor(self._standardize(x), device=self.layers_[0].device)
+            logits = _compute_logits(self.layers_, inputs)
         return np.asarray((logits[:, 1] - logits[:, 0]).double().cpu().numpy())
 
-    def _train_layers(self, x: torch.Tensor, truth: torch.Tensor, generator: torch.Generator) -> list[torch.Tensor]:
+    def _train_layers(self, x: torch.Tensor, labels: torch.Tensor, generator: torch.Generator) -> list[torch.Tensor]:
         layers = _initialize_layers((x.shape[1], *HIDDEN_LAYERS, 2), generator)
         optimizer = torch.optim.SGD(layers, lr=self.learning_rate, momentum=self.momentum)
-        aside = torch.randperm(len(x), generator=generator, device=x.device)
-        held, rest = aside[: len(x) // HOLDOUT_DIVISOR], aside[len(x) // HOLDOUT_DIVISOR :]
-        best, kept = float("inf"), layers
-        for _ in track(range(self.epochs), "attacking: biased", self.epochs):
+        shuffled = torch.randperm(len(x), generator=generator, device=x.device)
+        holdout, rest = shuffled[: len(x) // HOLDOUT_DIVISOR], shuffled[len(x) // HOLDOUT_DIVISOR :]
+        best_loss, best_layers = float("inf"), layers
+        for _ in track_progress(range(self.epochs), "attacking: biased", self.epochs):
             order = rest[torch.randperm(len(rest), generator=generator, device=x.device)]
             for rows in torch.split(order, self.batch_size):
-                loss = functional.cross_entropy(_compute_logits(layers, x[rows]), truth[rows])
+                loss = functional.cross_entropy(_compute_logits(layers, x[rows]), labels[rows])
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
             with torch.no_grad():
-                now = (
-                    float(functional.cross_entropy(_compute_logits(layers, x[held]), truth[held])) if len(held) else 0.0
-                )
-            if now <= best:
-                best, kept = now, [layer.detach().clone() for layer in layers]
-        return kept
+                logits = _compute_logits(layers, x[holdout])
+                holdout_loss = float(functional.cross_entropy(logits, labels[holdout])) if len(holdout) else 0.0
+            if holdout_loss <= best_loss:
+                best_loss, best_layers = holdout_loss, [layer.detach().clone() for layer in layers]
+        return best_layers
 
     def _standardize(self, x: FloatArray) -> FloatArray:
-        flat = self.spread_ <= 1e-6 * np.abs(self.mean_)  # nobody varies: rounding errors would be blown up
+        flat = self.spread_ <= 1e-6 * np.abs(self.mean_)  # a constant column would blow up rounding errors
         return np.asarray(np.where(flat, 0, x - self.mean_) / np.where(flat, 1, self.spread_), dtype=np.float32)
 
 
 def _initialize_layers(sizes: tuple[int, ...], generator: torch.Generator) -> list[torch.Tensor]:
-    """Weights and offsets in turn, drawn as torch's linear layers draw theirs, from a generator of our own."""
+    """Draw weights and offsets in turn as torch's linear layers do, from a generator of our own."""
     layers = []
     for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
         for shape in ((inputs, outputs), (outputs,)):

@@ -1,7 +1,7 @@
-"""A training step that is the same every time: on CUDA recorded once and replayed.
+"""A training step that is the same every time: on CUDA it is recorded once and replayed.
 
-A step of DL-MIA is some hundred small operations; a GPU does them faster than Python can ask for them. A CUDA graph is
-asked for once a step. What the step needs, chance included, comes in as tensors whose shapes never change.
+A step of DL-MIA is some hundred small operations, which a GPU runs faster than Python can launch them. A CUDA graph is
+launched once a step. Everything the step needs, random numbers included, enters as tensors whose shapes never change.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import torch
 __all__ = ["GraphedStep"]
 
 WARMUP_STEPS = 3
-"""Steps done plainly: they make the state of the optimizers and the workspaces of the libraries."""
+"""Steps run without a graph first: they create the state of the optimizers and the workspaces of the libraries."""
 
 
 class GraphedStep:
-    """Calls `step` on tensors of the same shapes every time; on CUDA the recording of it, after the first few.
+    """A callable that runs `step` on tensors of fixed shapes; on CUDA it replays a recording after the warm-up.
 
-    A step may read and change tensors that stay where they are (parameters, what optimizers remember), hands nothing
-    back, and draws nothing. Where it cannot be recorded it is called as it is, and nothing else changes.
+    A step may read and change tensors that stay in place (parameters, the state of optimizers), returns nothing, and
+    draws no random numbers. A step that cannot be recorded is called as it is, with the same result.
     """
 
     def __init__(self, step: Callable[..., None], optimizers: Sequence[torch.optim.Optimizer]) -> None:
@@ -31,7 +31,7 @@ class GraphedStep:
         self._inputs: list[torch.Tensor] = []
 
     def __call__(self, *inputs: torch.Tensor) -> None:
-        """One step."""
+        """Run one step."""
         if not inputs[0].is_cuda:
             self._step(*inputs)
             return
@@ -46,7 +46,7 @@ class GraphedStep:
                 self._graph.replay()
 
     def _run_on_side_stream(self, inputs: Sequence[torch.Tensor]) -> None:
-        """Do the step on the stream that is recorded: what a step leaves behind must not point to another."""
+        """Run the step on the stream that is recorded: its buffers must not belong to another stream."""
         self._side = self._side or torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._side):
@@ -54,24 +54,24 @@ class GraphedStep:
         torch.cuda.current_stream().wait_stream(self._side)
 
     def _record_graph(self, inputs: Sequence[torch.Tensor]) -> None:
-        """Write down what the step asks of the device; nothing of it is done yet."""
-        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-        self._inputs = [given.clone() for given in inputs]
+        """Record the operations of a step; none of them runs yet."""
+        graph, previous_stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        self._inputs = [tensor.clone() for tensor in inputs]
         for optimizer in self._optimizers:
-            optimizer.zero_grad()  # so that gradients, too, come to lie in the recording's own memory
+            optimizer.zero_grad()  # so that gradients are allocated in the memory of the graph
         self._set_capturable(True)
         try:
             with torch.cuda.graph(graph, stream=self._side):
                 self._step(*self._inputs)
             self._graph = graph
-        except RuntimeError:  # asked for what cannot be recorded here: slower, not wrong
+        except RuntimeError:  # the step holds an operation that cannot be recorded: slower, not wrong
             self._set_capturable(False)
         finally:
-            torch.cuda.set_stream(before)  # a recording that failed does not always put it back
+            torch.cuda.set_stream(previous_stream)  # a recording that failed does not always restore it
 
-    def _set_capturable(self, yes: bool) -> None:
-        """Said only now: an optimizer that is told so and runs plainly warns."""
+    def _set_capturable(self, capturable: bool) -> None:
+        """Set the flag only now: a capturable optimizer that runs without a graph warns."""
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 if "capturable" in group:
-                    group["capturable"] = yes
+                    group["capturable"] = capturable

@@ -1,74 +1,99 @@
-"""DL-MIA: membership from difference vectors, with what differs between shadow and target taken apart.
+"""DL-MIA: membership from difference vectors, with the differences between shadow and target disentangled.
 
 Wang et al., Debiasing Learning for Membership Inference Attacks Against Recommender Systems (KDD 2022). An encoder
-(`vae`) turns the difference vectors of the shadow and of the target into features, an attack reads membership off
-them; both are trained together. Then in turns: train with a weight for each user (`weights`), fit the weights anew.
+(`vae`) turns the difference vectors of the shadow and of the target into features, and an attack predicts membership
+from them; both are trained together. Then two steps alternate: train with a weight for each user, and estimate the
+weights again (`truth_weights`).
 
-The target has no labels here. Where the paper needs some, for the weights, they are the attack's own guesses; the
-released code lets the true ones in.
+The target has no labels here. Where the paper needs some, for the weights, they are the attack's own predictions; the
+released code uses the true ones.
 
-Departs: losses are means, not sums, so that steps do not depend on the number of users. A pass leaves out a few users
-so that batches are of one size. Inputs are standardized by all users of the fit. The features before re-weighting are
-those of encoder and attack as they were after the joint training: with shared parameters every score would be 1.
-Latent sizes and the width of the decoder are those of the released code (50, 50, 100), which the paper does not state;
-nor does it state the batch, 4 in that code and 512 here. `kl_weight` is the paper's 1; the released code has 1e-3
-(Gaussian) and 1e-4 (vMF).
+Departs: losses are means, not sums, so that steps do not depend on the number of users. An epoch omits a few users so
+that all batches have one size. Inputs are standardized by all users of the fit. The features before re-weighting are
+those of encoder and attack after the joint training: with shared parameters every score would be 1. Latent sizes and
+the width of the decoder are those of the released code (50, 50, 100), which the paper does not state; nor does it state
+the batch size, 4 in that code and 512 here. `kl_weight` is the paper's 1; the released code has 1e-3 (Gaussian) and
+1e-4 (vMF).
 
-Limit: it sees what difference vectors show. Where the serving rule differs between members and others, it finds that
-rule; the trivial rules must stand beside it.
+Limit: it sees what difference vectors show. Where the serving rule differs between members and non-members, it finds
+that rule; the simple rules must run beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from dataclasses import dataclass, field
+from typing import ClassVar, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
 
 from recveil.attacks.membership.cuda_graph import GraphedStep
 from recveil.attacks.membership.difference_vectors import compute_difference_vectors
 from recveil.attacks.membership.truth_weights import compute_sample_weights, compute_truth_scores, draw_first_scores
 from recveil.attacks.membership.vae import DualVAE, GaussianVAE, build_perceptron, compute_critic_loss
-from recveil.core import device as devices
+from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, TrainingError, UsageError, unknown_name
-from recveil.core.progress import track
-from recveil.core.random import torch_generator
-from recveil.core.types import FloatArray, Shadow, Watched
+from recveil.core.progress import track_progress
+from recveil.core.random import make_torch_generator
+from recveil.core.traits import MembershipAttackTraits
+from recveil.core.types import BoolArray, FloatArray, Shadow, Watched
 
-__all__ = ["DLMIA", "UserFeatures"]
+__all__ = ["DLMIA", "METHODS", "UserFeatures"]
+
+METHODS = (
+    MembershipAttackTraits(
+        "dlmia",
+        builder="DLMIA",
+        paper="Wang et al., Debiasing Learning for Membership Inference Attacks Against Recommender Systems (KDD 2022)",
+    ),
+)
 
 ENCODERS = ("dual", "beta-vae", "factor-vae")
 ATTACK_LAYERS = (32, 8)
-"""Of the attack."""
+"""Hidden layers of the attack."""
 
 BETA_VAE_WEIGHT = 4.0
-"""The weight of beta-VAE's divergence."""
+"""Weight of beta-VAE's divergence."""
 
 FACTOR_VAE_WEIGHT = 10.0
-"""The weight of FactorVAE's total correlation."""
+"""Weight of FactorVAE's total correlation."""
 
 CRITIC_LEARNING_RATE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class UserFeatures:
-    """What the encoder makes of each user: `invariant` (n, q) and `specific` (n, r; no columns for one latent)."""
+    """Features of each user: `invariant` (n, q) and `specific` (n, r; no columns for encoders with one latent)."""
 
     invariant: FloatArray
     specific: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass
 class DLMIA:
-    """DL-MIA: disentangle, re-weight, attack.
+    """Network on disentangled and re-weighted difference vectors of shadow and target.
 
-    `encoder` is `"dual"` (the paper), `"beta-vae"` or `"factor-vae"`; without `reweight` only the joint training of
-    `pretrain` passes is done, else `alternate` more, with new weights after every `every`. `fit` with a reference that
-    is then scored is the transductive attack of the paper; with another part of the target, or none, the inductive one.
+    `fit` with a reference that is then scored is the transductive attack of the paper; with another part of the target,
+    or none, the inductive one. The score is the log-odds of membership.
+
+    Args:
+        encoder: `"dual"` (the paper), `"beta-vae"` or `"factor-vae"`.
+        reweight: alternate training and re-weighting after the joint training.
+        invariant: size of the invariant latent.
+        specific: size of the specific latent.
+        hidden: width of the decoder.
+        kl_weight: weight of the divergences.
+        pretrain: epochs of the joint training.
+        alternate: epochs with weights.
+        every: epochs between two estimates of the weights.
+        batch_size: users in a batch.
+        encoder_rate: learning rate of the encoder.
+        attack_rate: learning rate of the attack.
+        momentum: momentum of the attack's optimizer.
+        rank_weights: give the first items of a list the largest weight.
+        device: device to train on; None chooses one.
     """
 
     encoder: str = "dual"
@@ -86,15 +111,25 @@ class DLMIA:
     momentum: float = 0.7
     rank_weights: bool = False
     device: str | None = None
-    fitted: FittedDLMIA | None = field(default=None, repr=False, compare=False)
+
+    threshold: ClassVar[float | None] = None
+    fitted_: FittedDLMIA | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.encoder not in ENCODERS:
             raise unknown_name("encoder", self.encoder, ENCODERS)
-        least = {"invariant": 1, "specific": 2, "hidden": 1, "pretrain": 1, "alternate": 0, "every": 1, "batch_size": 1}
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
-                raise UsageError(f"{name} must be {lowest} or more; got {getattr(self, name)}.")
+        minima = {
+            "invariant": 1,
+            "specific": 2,
+            "hidden": 1,
+            "pretrain": 1,
+            "alternate": 0,
+            "every": 1,
+            "batch_size": 1,
+        }
+        for name, minimum in minima.items():
+            if getattr(self, name) < minimum:
+                raise UsageError(f"{name} must be {minimum} or more; got {getattr(self, name)}.")
         for name in ("encoder_rate", "attack_rate"):
             if not 0 < getattr(self, name) < np.inf:
                 raise UsageError(f"{name} must be a positive number; got {getattr(self, name):g}.")
@@ -104,97 +139,99 @@ class DLMIA:
             raise UsageError(f"kl_weight must be zero or more; got {self.kl_weight:g}.")
 
     def fit(self, shadows: Sequence[Shadow], *, reference: Watched | None = None, rng: np.random.Generator) -> Self:
-        """The attack, trained on the shadow worlds and on what is seen of the target, where that is given."""
+        """Train on the shadow worlds and, where `reference` is given, on what is seen of the target."""
         if not shadows:
             raise UsageError("No shadow world was given. DL-MIA learns from at least one whose members are known.")
         member = np.concatenate([np.asarray(shadow.member, dtype=bool) for shadow in shadows])
         if member.all() or not member.any():
             raise DataError(f"All {len(member)} shadow users are {'' if member.all() else 'non-'}members: need both.")
-        known = [self._compute_vectors(shadow.watched) for shadow in shadows]
-        if len(member) != (n := sum(map(len, known))):
-            raise DataError(f"{len(member)} users are known as members or not, but {n} are seen: need one for each.")
-        seen = [] if reference is None else [self._compute_vectors(reference)]
-        widths = {x.shape[1] for x in (*known, *seen)}
+        shadow_vectors = [self._compute_vectors(shadow.watched) for shadow in shadows]
+        if len(member) != (n := sum(map(len, shadow_vectors))):
+            raise DataError(f"Membership is known of {len(member)} shadow users, but {n} are seen: need one for each.")
+        target_vectors = [] if reference is None else [self._compute_vectors(reference)]
+        widths = {x.shape[1] for x in (*shadow_vectors, *target_vectors)}
         if len(widths) > 1:
             raise DataError(f"Item vectors of {sorted(widths)} dimensions were given: all worlds need the same.")
-        table = np.concatenate([*known, *seen])
-        return replace(self, fitted=train_dlmia(self, table, member, rng=rng, where=devices.resolve(self.device)))
+        table = np.concatenate([*shadow_vectors, *target_vectors])
+        self.fitted_ = train_dlmia(self, table, member, rng=rng, device=resolve_device(self.device))
+        return self
 
     def score(self, target: Watched) -> FloatArray:
-        """How likely each user is a member, as log-odds; nothing is drawn."""
-        fitted = self._require_fit()
-        return fitted.scores(self._compute_vectors(target))
+        """Return the log-odds of membership of each user; nothing is drawn."""
+        return self._require_fit().compute_scores(self._compute_vectors(target))
 
-    def features(self, target: Watched) -> UserFeatures:
-        """The invariant and specific features of each user, as expected by the encoder."""
-        return self._require_fit().features(self._compute_vectors(target))
+    def compute_features(self, target: Watched) -> UserFeatures:
+        """Compute the expected invariant and specific features of each user."""
+        return self._require_fit().compute_features(self._compute_vectors(target))
 
     def _compute_vectors(self, watched: Watched) -> FloatArray:
         return compute_difference_vectors(watched, rank_weights=self.rank_weights)
 
     def _require_fit(self) -> FittedDLMIA:
-        if self.fitted is None:
-            raise UsageError("This DL-MIA has not been trained. Use what its fit(...) hands back.")
-        return self.fitted
+        if self.fitted_ is None:
+            raise UsageError("This attack has not been trained. Call fit first.")
+        return self.fitted_
 
 
 @dataclass(frozen=True, eq=False)
 class FittedDLMIA:
-    """A trained encoder and attack, and how inputs are standardized."""
+    """A trained encoder and attack with the units of their inputs; `weights` are the final ones, the shadow's first."""
 
     mean: torch.Tensor
     spread: torch.Tensor
     vae: DualVAE | GaussianVAE
     attack: torch.nn.Module
     weights: FloatArray
-    """What each user of the fit counted in the end, the shadow's first."""
 
-    def standardized(self, x: FloatArray) -> torch.Tensor:
-        """The vectors in the units of the fit."""
+    def standardize(self, x: FloatArray) -> torch.Tensor:
+        """Return the vectors in the units of the fit."""
         if x.shape[1] != len(self.mean):
             raise DataError(f"Vectors of {x.shape[1]} dimensions were given, but the fit had {len(self.mean)}.")
         return (torch.tensor(x, dtype=torch.float32, device=self.mean.device) - self.mean) / self.spread
 
     @torch.no_grad()
-    def scores(self, x: FloatArray) -> FloatArray:
-        """Log-odds of membership of each row."""
-        logits = self.attack(torch.cat(self.vae.means(self.standardized(x)), 1))
+    def compute_scores(self, x: FloatArray) -> FloatArray:
+        """Compute the log-odds of membership of each row."""
+        logits = self.attack(torch.cat(self.vae.compute_means(self.standardize(x)), 1))
         return cast(FloatArray, (logits[:, 1] - logits[:, 0]).cpu().numpy())
 
     @torch.no_grad()
-    def features(self, x: FloatArray) -> UserFeatures:
-        """Expected features of each row."""
-        invariant, specific = self.vae.means(self.standardized(x))
+    def compute_features(self, x: FloatArray) -> UserFeatures:
+        """Compute the expected features of each row."""
+        invariant, specific = self.vae.compute_means(self.standardize(x))
         return UserFeatures(invariant.cpu().numpy(), specific.cpu().numpy())
 
 
 def train_dlmia(
-    options: DLMIA, x: FloatArray, member: NDArray[np.bool_], *, rng: np.random.Generator, where: torch.device
+    options: DLMIA, x: FloatArray, member: BoolArray, *, rng: np.random.Generator, device: torch.device
 ) -> FittedDLMIA:
-    """Both stages, on the difference vectors of the shadow users, of whom `member` is known, and then the target's."""
+    """Train both stages on difference vectors: first those of the shadow users, then those of the target's.
+
+    `member` labels the shadow users, which are the first rows of `x`.
+    """
     mean, spread = x.mean(0), x.std(0)
-    flat = spread <= 1e-6 * np.abs(mean)  # nobody varies: rounding errors would be blown up
+    flat = spread <= 1e-6 * np.abs(mean)  # a constant column would blow up rounding errors
     spread = np.where(flat, np.inf, spread)
-    table = torch.tensor((x - mean) / spread, dtype=torch.float32, device=where)
-    training = DLMIATraining(options, table, torch.tensor(member, device=where), torch_generator(rng, where))
-    for _ in track(range(options.pretrain), "attacking: DL-MIA, encoder and attack", options.pretrain):
-        training.epoch()
+    table = torch.tensor((x - mean) / spread, dtype=torch.float32, device=device)
+    training = DLMIATraining(options, table, torch.tensor(member, device=device), make_torch_generator(rng, device))
+    for _ in track_progress(range(options.pretrain), "attacking: DL-MIA, encoder and attack", options.pretrain):
+        training.run_epoch()
     if options.reweight:
-        training.alternate(options.alternate, options.every)
-    if not bool(torch.isfinite(training.logits()).all()):
-        raise TrainingError("The training of DL-MIA ran away: its scores are no numbers. Lower its learning rates.")
-    units = [torch.tensor(u, dtype=torch.float32, device=where) for u in (mean, spread)]
+        training.alternate_weights(options.alternate, options.every)
+    if not bool(torch.isfinite(training.compute_logits()).all()):
+        raise TrainingError("The training of DL-MIA diverged: its scores are not finite. Lower its learning rates.")
+    units = [torch.tensor(unit, dtype=torch.float32, device=device) for unit in (mean, spread)]
     return FittedDLMIA(units[0], units[1], training.vae, training.attack, training.weights.cpu().numpy())
 
 
 class DLMIATraining:
-    """Encoder, attack and their optimizers at work on one table; the first rows are the shadow's, with labels."""
+    """Encoder, attack and their optimizers in training on one table; the first rows are the shadow's, with labels."""
 
     def __init__(self, options: DLMIA, x: torch.Tensor, member: torch.Tensor, generator: torch.Generator) -> None:
         self.x, self.generator = x, generator
         self.batches = -(-len(x) // options.batch_size)
         self.labelled = torch.arange(len(x), device=x.device) < len(member)
-        self.y = functional.pad(member.long(), (0, len(x) - len(member)))  # what is filled in is never looked at
+        self.y = functional.pad(member.long(), (0, len(x) - len(member)))  # the padding is never read
         self.weights = torch.ones(len(x), device=x.device)
         self.vae = _build_vae(options, x.shape[1], generator)
         self.attack = build_perceptron((options.invariant + options.specific, *ATTACK_LAYERS, 2), generator)
@@ -204,48 +241,48 @@ class DLMIATraining:
             torch.optim.SGD(self.attack.parameters(), lr=options.attack_rate, momentum=options.momentum, fused=True),
         ]
         critics = [] if self.vae.critic is None else [self.vae.critic]
-        self.judging = [
+        self.critic_optimizers = [
             torch.optim.Adam(critic.parameters(), lr=CRITIC_LEARNING_RATE, betas=(0.5, 0.9), fused=True)
             for critic in critics
         ]
-        self.step = GraphedStep(self._step, [*self.optimizers, *self.judging])
+        self.step = GraphedStep(self._run_step, [*self.optimizers, *self.critic_optimizers])
 
-    def epoch(self) -> None:
-        """One pass over all users in random order, in batches of one size: fewer users than batches are left out."""
+    def run_epoch(self) -> None:
+        """Run one epoch in random order and batches of one size, which omits fewer users than there are batches."""
         size = len(self.x) // self.batches
         order = torch.randperm(len(self.x), generator=self.generator, device=self.x.device)[: size * self.batches]
         table = [t[order] for t in (self.x, self.y, self.labelled.float(), self.weights)]
-        noise = self.vae.noise(len(order), self.generator)
+        noise = self.vae.draw_noise(len(order), self.generator)
         for part in zip(*(torch.split(t, size) for t in (*table, *noise)), strict=True):
             self.step(*part)
 
-    def _step(
+    def _run_step(
         self, x: torch.Tensor, y: torch.Tensor, labelled: torch.Tensor, weight: torch.Tensor, *noise: torch.Tensor
     ) -> None:
         encoded = self.vae(x, noise)
         error = functional.cross_entropy(self.attack(encoded.features), y, reduction="none")
-        guessing = (weight * labelled * error).sum() / labelled.sum().clamp(min=1)
-        _take_step(guessing + (weight * encoded.loss).mean(), *self.optimizers)
+        attack_loss = (weight * labelled * error).sum() / labelled.sum().clamp(min=1)
+        _take_step(attack_loss + (weight * encoded.loss).mean(), *self.optimizers)
         if self.vae.critic is not None:
-            _take_step(compute_critic_loss(self.vae.critic, encoded.features, noise[-1]), *self.judging)
+            _take_step(compute_critic_loss(self.vae.critic, encoded.features, noise[-1]), *self.critic_optimizers)
 
-    def alternate(self, epochs: int, every: int) -> None:
-        """Train with weights and fit the weights anew, in turns."""
-        before = self.logits()  # of the copy that stays as it is: all that is asked of it
+    def alternate_weights(self, epochs: int, every: int) -> None:
+        """Alternate between training with weights and estimating the weights again."""
+        before = self.compute_logits()  # the disentangled features are needed for these logits alone
         scores = draw_first_scores(len(self.x), self.generator)
-        for done in track(range(0, epochs, every), "attacking: DL-MIA, re-weighting", -(-epochs // every)):
+        for done in track_progress(range(0, epochs, every), "attacking: DL-MIA, re-weighting", -(-epochs // every)):
             self.weights = compute_sample_weights(scores, self.labelled)
             for _ in range(min(every, epochs - done)):
-                self.epoch()
-            after = self.logits()
-            believed = torch.where(self.labelled, self.y, after.argmax(1))
-            errors = [functional.cross_entropy(logits, believed, reduction="none") for logits in (after, before)]
+                self.run_epoch()
+            after = self.compute_logits()
+            labels = torch.where(self.labelled, self.y, after.argmax(1))
+            errors = [functional.cross_entropy(logits, labels, reduction="none") for logits in (after, before)]
             scores = compute_truth_scores(*errors)
 
     @torch.no_grad()
-    def logits(self) -> torch.Tensor:
-        """What the attack now says of every user, nothing being drawn."""
-        return cast(torch.Tensor, self.attack(torch.cat(self.vae.means(self.x), 1)))
+    def compute_logits(self) -> torch.Tensor:
+        """Compute the present logits of every user; nothing is drawn."""
+        return cast(torch.Tensor, self.attack(torch.cat(self.vae.compute_means(self.x), 1)))
 
 
 def _build_vae(options: DLMIA, d: int, generator: torch.Generator) -> DualVAE | GaussianVAE:

@@ -1,14 +1,15 @@
-"""The encoders of DL-MIA: what a difference vector says, split into latent features that can rebuild it.
+"""The encoders of DL-MIA: difference vectors to latent features from which the vectors can be reconstructed.
 
-`DualVAE` is the paper's: a Gaussian latent for what recommenders have in common (invariant) and a von Mises-Fisher one
-for what is a recommender's own (specific). `GaussianVAE` has one Gaussian latent: with a weight on its divergence it is
-beta-VAE (Higgins 2017), with a penalty on what its coordinates know of each other FactorVAE (Kim and Mnih 2018).
+`DualVAE` is the paper's: a Gaussian latent for features that recommenders have in common (invariant) and a von
+Mises-Fisher one for features of a single recommender (specific). `GaussianVAE` has one Gaussian latent: with a weight
+on its divergence it is beta-VAE (Higgins 2017), with a penalty on the total correlation of its coordinates FactorVAE
+(Kim and Mnih 2018).
 
-The posteriors are linear in the vector, a perceptron of three hidden layers rebuilds it, and the loss of a user is
+The posteriors are linear in the vector, a perceptron of three hidden layers reconstructs it, and the loss of a user is
 half the squared error plus the divergences, the negative of the paper's eq. 5.
 
-Departs: the concentration starts at a quarter of the dimensions, where both latents are alive (started near 0 the
-specific one never wakes up); FactorVAE's critic is as large as the decoder, not 6 layers of 1,000.
+Departs: the concentration starts at a quarter of the dimensions, where both latents carry information (started near 0
+the specific one is never used); FactorVAE's critic is as large as the decoder, not 6 layers of 1,000.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from recveil.attacks.membership import vmf
 __all__ = ["DualVAE", "Encoded", "GaussianVAE", "compute_critic_loss", "compute_gaussian_kl", "build_perceptron"]
 
 MAX_LOG_VARIANCE = 10.0
-"""Of the log variance: a user far from all others would overflow it."""
+"""Bound of the log variance: a user far from all others would overflow it."""
 
 START_CONCENTRATION_PER_DIMENSION = 0.25
-"""Of the concentration, for each dimension."""
+"""Initial concentration of the specific latent, for each dimension."""
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Drawn features (n, q), and the negative ELBO of each user."""
+    """Sampled features (n, q), and the negative ELBO of each user."""
 
     features: torch.Tensor
     loss: torch.Tensor
@@ -56,21 +57,21 @@ class DualVAE(torch.nn.Module):
             list(self.heads.parameters())[-1][-1] = START_CONCENTRATION_PER_DIMENSION * specific
         self.decoder = build_perceptron((invariant + specific, hidden, hidden, hidden, d), generator)
 
-    def noise(self, n: int, generator: torch.Generator) -> list[torch.Tensor]:
-        """What chance gives to n users, a row in each tensor for each."""
+    def draw_noise(self, n: int, generator: torch.Generator) -> list[torch.Tensor]:
+        """Draw the random numbers of n users, one row in each tensor."""
         return [_draw_normal(n, self.sizes[0], generator), *vmf.draw_noise(n, self.sizes[2], generator)]
 
     def forward(self, x: torch.Tensor, noise: Sequence[torch.Tensor]) -> Encoded:
-        """Features drawn for each row, and what they cost."""
+        """Sample features for each row, with their loss."""
         mean, log_variance, direction, k = self._compute_posterior(x)
-        normal, beta, bars, side = noise
-        specific = vmf.draw_samples(direction, k, (beta, bars, side))
+        normal, beta, log_uniform, side = noise
+        specific = vmf.draw_samples(direction, k, (beta, log_uniform, side))
         features = torch.cat([_reparameterize(mean, log_variance, normal), specific], 1)
         divergence = compute_gaussian_kl(mean, log_variance) + vmf.kl_to_uniform(k, direction.shape[1])
         return Encoded(features, _compute_squared_error(self.decoder(features), x) + self.kl_weight * divergence)
 
-    def means(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The expected invariant and specific features; nothing is drawn."""
+    def compute_means(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the expected invariant and specific features; nothing is drawn."""
         mean, _, direction, k = self._compute_posterior(x)
         return mean, vmf.compute_mean_length(k, direction.shape[1])[:, None] * direction
 
@@ -99,15 +100,15 @@ class GaussianVAE(torch.nn.Module):
         self.decoder = build_perceptron((latent, hidden, hidden, hidden, d), generator)
         self.critic = build_perceptron((latent, hidden, hidden, hidden, 1), generator) if gamma else None
 
-    def noise(self, n: int, generator: torch.Generator) -> list[torch.Tensor]:
-        """What chance gives to n users, a row in each tensor for each; the critic's comes last."""
+    def draw_noise(self, n: int, generator: torch.Generator) -> list[torch.Tensor]:
+        """Draw the random numbers of n users, one row in each tensor; the critic's come last."""
         mixing = (
             [] if self.critic is None else [torch.rand(n, self.latent, generator=generator, device=generator.device)]
         )
         return [_draw_normal(n, self.latent, generator), *mixing]
 
     def forward(self, x: torch.Tensor, noise: Sequence[torch.Tensor]) -> Encoded:
-        """Features drawn for each row, and what they cost."""
+        """Sample features for each row, with their loss."""
         mean, log_variance = self._compute_posterior(x)
         features = _reparameterize(mean, log_variance, noise[0])
         loss = _compute_squared_error(self.decoder(features), x) + self.beta * compute_gaussian_kl(mean, log_variance)
@@ -115,8 +116,8 @@ class GaussianVAE(torch.nn.Module):
             loss = loss + self.gamma * self.critic(features)[:, 0]
         return Encoded(features, loss)
 
-    def means(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The expected features, and nothing specific; nothing is drawn."""
+    def compute_means(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the expected features, and no specific ones; nothing is drawn."""
         mean, _ = self._compute_posterior(x)
         return mean, mean[:, :0]
 
@@ -126,10 +127,10 @@ class GaussianVAE(torch.nn.Module):
 
 
 def compute_critic_loss(critic: torch.nn.Module, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """How badly a critic tells features from ones whose coordinates come from different users.
+    """Compute the loss of a critic that separates features from features mixed between users.
 
-    Who each comes from is the order of the noise. At its best the critic is the log density of the features over that
-    of independent coordinates; its mean is their total correlation.
+    The order of the noise decides which user each coordinate is taken from. The best critic is the log density of the
+    features over that of independent coordinates; its mean is their total correlation.
     """
     real = features.detach()
     mixed = real.gather(0, noise.argsort(0))
@@ -138,12 +139,12 @@ def compute_critic_loss(critic: torch.nn.Module, features: torch.Tensor, noise: 
 
 
 def compute_gaussian_kl(mean: torch.Tensor, log_variance: torch.Tensor) -> torch.Tensor:
-    """The divergence of each row's independent Gaussians from standard ones (the paper's eq. 6)."""
+    """Compute the divergence of each row's independent Gaussians from standard ones (eq. 6)."""
     return 0.5 * (log_variance.exp() + mean.square() - 1 - log_variance).sum(1)
 
 
 def build_perceptron(sizes: tuple[int, ...], generator: torch.Generator) -> torch.nn.Sequential:
-    """Linear layers with ReLU between them, started from our own generator: torch's would draw from the global one."""
+    """Build linear layers with ReLU between them, drawn from our own generator and not from torch's global one."""
     layers: list[torch.nn.Module] = []
     for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
         layer = torch.nn.Linear(inputs, outputs, device="meta").to_empty(device=generator.device)
@@ -162,5 +163,5 @@ def _reparameterize(mean: torch.Tensor, log_variance: torch.Tensor, normal: torc
     return mean + (0.5 * log_variance).exp() * normal
 
 
-def _compute_squared_error(rebuilt: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    return 0.5 * (rebuilt - x).square().sum(1)
+def _compute_squared_error(reconstruction: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return 0.5 * (reconstruction - x).square().sum(1)

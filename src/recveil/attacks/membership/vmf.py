@@ -1,9 +1,9 @@
-"""The von Mises-Fisher distribution on the unit sphere of m dimensions: its divergence from uniform, and its draws.
+"""The von Mises-Fisher distribution on the unit sphere of m dimensions: its divergence from uniform, and its samples.
 
-Density `exp(k mu.z) / (area * 0F1(m/2; k^2/4))`: `mu` the mean direction, `k` the concentration, zero for uniform.
+Density `exp(k mu.z) / (area * 0F1(m/2; k^2/4))`: `mu` is the mean direction, `k` the concentration, zero for uniform.
 Everything follows from the ratio of Bessel functions `A_m(k) = I_{m/2}(k) / I_{m/2-1}(k)`, the length of the mean.
-SciPy's scaled Bessel functions underflow where m is large and k small, and live on the CPU; so the ratio is taken
-high up, by the uniform expansion of Debye, and carried down by its continued fraction, in float64 on any device.
+SciPy's scaled Bessel functions underflow where m is large and k small, and run on the CPU only. So the ratio is taken
+at a high order, by Debye's uniform expansion, and carried down by its continued fraction, in float64 on any device.
 """
 
 from __future__ import annotations
@@ -19,44 +19,47 @@ from recveil.core.errors import UsageError
 __all__ = ["VmfNoise", "kl_to_uniform", "log_normalizer", "compute_mean_length", "draw_noise", "draw_samples"]
 
 MIN_DEBYE_ORDER = 32.0
-"""From this order on three terms of Debye's expansion are enough, given the steps down."""
+"""From this order on three terms of Debye's expansion are exact enough, given the steps down."""
 
 MIN_FRACTION_STEPS = 8
-"""Down the continued fraction; each multiplies the error by about A squared."""
+"""Steps down the continued fraction; each multiplies the error by about A squared."""
 
 PROPOSALS_PER_DRAW = 16
-"""For each draw, of which the first good one is taken: two in three are good or more, and of 40 million draws one finds
-none and takes its first. A loop until all are good would make a GPU wait for Python at every step."""
+"""Proposals for each sample, of which the first accepted one is taken.
+
+At least two in three are accepted, so one in 40 million samples has no accepted proposal and takes its first. A loop
+until all are accepted would make a GPU wait for Python at every step.
+"""
 
 VmfNoise = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""What chance decides, before anything is known of the distributions: proposals, bars to pass, directions."""
+"""Random numbers of samples, drawn before the distributions are known: proposals, log uniforms, directions."""
 
 
 def compute_mean_length(k: torch.Tensor, m: int) -> torch.Tensor:
-    """A_m(k), the length of the mean vector: 0 for uniform, towards 1 as k grows."""
+    """Compute A_m(k), the length of the mean vector: 0 for uniform, towards 1 as k grows."""
     over_k, ratio, _ = _compute_bessel_ratio(k, m)
     return _with_slope(k, ratio, _compute_slope(over_k, ratio, m))
 
 
 def kl_to_uniform(k: torch.Tensor, m: int) -> torch.Tensor:
-    """The divergence of the distribution from the uniform one, `k A - log 0F1`; its gradient is `k A'`."""
+    """Compute the divergence from the uniform distribution, `k A - log 0F1`; its gradient is `k A'`."""
     over_k, ratio, log_sum = _compute_bessel_ratio(k, m)
     wide = k.detach().double()
     return _with_slope(k, wide * ratio - log_sum, wide * _compute_slope(over_k, ratio, m))
 
 
 def log_normalizer(k: torch.Tensor, m: int) -> torch.Tensor:
-    """What has to be added to `k mu.z` for the log density; its gradient is -A."""
+    """Compute the term that turns `k mu.z` into the log density; its gradient is -A."""
     _, ratio, log_sum = _compute_bessel_ratio(k, m)
     return _with_slope(k, -log_sum - _log_area(m), -ratio)
 
 
 def draw_noise(n: int, m: int, generator: torch.Generator) -> VmfNoise:
-    """What `n` draws in `m` dimensions take of chance: each row is for one draw."""
+    """Draw the random numbers of `n` samples in `m` dimensions, one row for each."""
     _check_dimensions(m)
     u = torch.rand(3, n, PROPOSALS_PER_DRAW, generator=generator, device=generator.device, dtype=torch.float64)
     radius = (-torch.expm1(torch.log(u[0]) * (2 / (m - 2)))).sqrt() if m > 2 else torch.ones_like(u[0])
-    # Draws from Beta((m-1)/2, (m-1)/2), each from two uniform ones (Ulrich 1984). Never exactly 0 or 1: there the
+    # Samples of Beta((m-1)/2, (m-1)/2), each from two uniform numbers (Ulrich 1984). Never exactly 0 or 1: there the
     # length across has no slope.
     beta = ((1 + radius * torch.cos(2 * math.pi * u[1])) / 2).clamp(1e-15, 1 - 1e-15)
     side = torch.randn(n, m - 1, generator=generator, device=generator.device, dtype=torch.float64)
@@ -64,16 +67,16 @@ def draw_noise(n: int, m: int, generator: torch.Generator) -> VmfNoise:
 
 
 def draw_samples(mu: torch.Tensor, k: torch.Tensor, noise: VmfNoise) -> torch.Tensor:
-    """One draw for each row of unit vectors `mu` (n, m) and concentrations `k` (n,), differentiable in both.
+    """Draw a sample for each unit vector `mu` (n, m) and concentration `k` (n,), differentiable in both.
 
-    Wood's rejection with Ulrich's beta draws for the part along `mu`, a uniform direction across it, and a Householder
-    reflection of the first axis onto `mu`. The accepted proposal is held fixed and the gradient taken through what it
-    is mapped to, as in the code of s-VAE; that the chance of acceptance depends on k as well is left out.
+    Wood's rejection with Ulrich's beta samples for the part along `mu`, a uniform direction across it, and a
+    Householder reflection of the first axis onto `mu`. The accepted proposal is held fixed and the gradient is taken
+    through its image, as in the code of s-VAE; the dependence of the acceptance on k is ignored.
     """
     m = mu.shape[1]
     _check_dimensions(m)
-    proposals, bars, side = noise
-    along, across = _split_along_mean(k.double(), m, proposals, bars)
+    proposals, log_uniform, side = noise
+    along, across = _split_along_mean(k.double(), m, proposals, log_uniform)
     upright = torch.cat([along.to(mu.dtype)[:, None], across.to(mu.dtype)[:, None] * side.to(mu.dtype)], 1)
     axis = (torch.arange(m, device=mu.device) == 0).to(mu.dtype) - mu
     axis = axis / axis.square().sum(1, keepdim=True).clamp(min=1e-20).sqrt()
@@ -81,12 +84,12 @@ def draw_samples(mu: torch.Tensor, k: torch.Tensor, noise: VmfNoise) -> torch.Te
 
 
 def _split_along_mean(
-    k: torch.Tensor, m: int, proposals: torch.Tensor, bars: torch.Tensor
+    k: torch.Tensor, m: int, proposals: torch.Tensor, log_uniform: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each k the part of a draw along the mean direction, and the length of what is across."""
+    """Return for each k the part of a sample along the mean direction, and the length of the rest."""
     root = (4 * k.square() + (m - 1) ** 2).sqrt()
     b = (m - 1) / (2 * k + root)
-    e = _accept_proposals(k, b, root, m, proposals, bars)
+    e = _accept_proposals(k, b, root, m, proposals, log_uniform)
     below = 1 - (1 - b) * e
     # 1 - along^2 would lose its digits where k is large; this is the same number.
     return (1 - (1 + b) * e) / below, 2 * (b * e * (1 - e)).sqrt() / below
@@ -94,19 +97,19 @@ def _split_along_mean(
 
 @torch.no_grad()
 def _accept_proposals(
-    k: torch.Tensor, b: torch.Tensor, root: torch.Tensor, m: int, proposals: torch.Tensor, bars: torch.Tensor
+    k: torch.Tensor, b: torch.Tensor, root: torch.Tensor, m: int, proposals: torch.Tensor, log_uniform: torch.Tensor
 ) -> torch.Tensor:
-    """The first proposal for each k that passes its bar (Wood 1994)."""
+    """Return the first accepted proposal for each k (Wood 1994)."""
     a = (m - 1 + 2 * k + root) / 4
     d = 4 * a * b / (1 + b) - (m - 1) * math.log(m - 1)
     t = (2 * a * b)[:, None] / (1 - (1 - b)[:, None] * proposals)
-    good = (m - 1) * t.log() - t + d[:, None] >= bars
-    return proposals.gather(1, good.to(torch.int8).argmax(1, keepdim=True))[:, 0]
+    is_accepted = (m - 1) * t.log() - t + d[:, None] >= log_uniform
+    return proposals.gather(1, is_accepted.to(torch.int8).argmax(1, keepdim=True))[:, 0]
 
 
 @torch.no_grad()
 def _compute_bessel_ratio(k: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A_m(k) / k, A_m(k) and log 0F1(m/2; k^2/4), the last being log I - (m/2-1) log(k/2) + log Gamma(m/2)."""
+    """Compute A_m(k) / k, A_m(k) and log 0F1(m/2; k^2/4) = log I - (m/2-1) log(k/2) + log Gamma(m/2)."""
     _check_dimensions(m)
     k = k.double()
     order = m / 2 - 1
@@ -121,7 +124,7 @@ def _compute_bessel_ratio(k: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.
 
 
 def _expand_debye(k: torch.Tensor, v: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """I_{v+1} / I_v and log 0F1(v+1; k^2/4) for orders v that are not small, whatever k."""
+    """Compute I_{v+1} / I_v and log 0F1(v+1; k^2/4) for orders v that are not small and any k."""
     s = (k.square() + v**2).sqrt()
     exponents, of_value, of_slope = _build_debye_coefficients(k.device)
     powers = s.reciprocal()[..., None] ** exponents
@@ -135,7 +138,7 @@ def _expand_debye(k: torch.Tensor, v: float) -> tuple[torch.Tensor, torch.Tensor
 
 @cache
 def _build_debye_coefficients(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Of Debye's series of I, and of that of I' less it (without a common factor k^2 / s^2).
+    """Build the coefficients of Debye's series of I, and of that of I' less it (without a common factor k^2 / s^2).
 
     Columns are powers of 1/s, s^2 = k^2 + v^2, rows those of (v/s)^2.
     """
@@ -157,17 +160,17 @@ def _build_debye_coefficients(device: torch.device) -> tuple[torch.Tensor, torch
 
 
 def _compute_slope(over_k: torch.Tensor, ratio: torch.Tensor, m: int) -> torch.Tensor:
-    """A'(k)."""
+    """Compute A'(k)."""
     return 1 - ratio.square() - (m - 1) * over_k
 
 
 def _log_area(m: int) -> float:
-    """Of the unit sphere in m dimensions."""
+    """Compute the log area of the unit sphere in m dimensions."""
     return math.log(2) + m / 2 * math.log(math.pi) - math.lgamma(m / 2)
 
 
 class _WithSlope(torch.autograd.Function):
-    """A value that depends on k, with the derivative that is known in closed form."""
+    """A function of k with its derivative in closed form."""
 
     @staticmethod
     def forward(ctx: Any, k: torch.Tensor, value: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:

@@ -27,8 +27,8 @@ from recveil.data.io.membership_files import (
 __all__ = ["ObservedScenario"]
 
 FACTORED_NOTE = (
-    "No item vectors were given, so they were factored from the shadow histories: the shadow users have influenced them "
-    "and the target users have not. Vectors from elsewhere make a fairer attack."
+    "No item vectors were given, so they were factored from the shadow histories: these users influenced them "
+    "and the target users did not. Vectors from elsewhere make a fairer attack."
 )
 
 

@@ -36,12 +36,12 @@ def judge_membership(audit: MembershipAudit, *, margin: float = DEFAULT_MARGIN) 
         )
     verdict = decide_verdict(audit.attacks.values(), margin=margin)
     n_members = int(audit.truth.sum())
-    size = f"({len(audit.truth):,} users, {n_members:,} of them members)"
+    size = f"Scored: {len(audit.truth):,} users, {n_members:,} of them members."
     return MembershipFindings(
         n_users=len(audit.users),
         n_members=n_members,
         verdict=verdict,
-        sentence=f"{_write_sentence(verdict, audit.attacks, margin)} {size}.",
+        sentence=f"{_write_sentence(verdict, audit.attacks, margin)}. {size}",
         best_attack=_find_strongest(audit.attacks),
         attacks=audit.attacks,
         roc=compute_roc_curves(audit),
@@ -93,7 +93,8 @@ def _find_strongest(results: Mapping[str, MembershipAttackResult]) -> str:
 
 
 def _write_sentence(verdict: Verdict, results: Mapping[str, MembershipAttackResult], margin: float) -> str:
-    strongest = f"the strongest is {_describe_attack(_find_strongest(results), results)}"
+    name = _find_strongest(results)
+    strongest = f"the strongest, '{name}', reaches an AUC of {_format_auc(results[name].auc)}"
     if verdict is Verdict.NONE:
         return f"No attack and no rule separates members from non-members by {margin:g} of AUC or more: {strongest}"
     if verdict is Verdict.INCONCLUSIVE:
@@ -102,11 +103,9 @@ def _write_sentence(verdict: Verdict, results: Mapping[str, MembershipAttackResu
     rules = {name: result for name, result in results.items() if result.is_rule}
     best_rule = f"the rule {_describe_attack(_find_strongest(rules), rules)}"
     if verdict is Verdict.EXPLAINED:
-        rest = (
-            f"; no attack is ahead of every rule ({_describe_attack(_find_strongest(attacks), attacks)})"
-            if attacks
-            else ""
-        )
+        rest = ""
+        if attacks:
+            rest = f"; no attack is ahead of every rule ({_describe_attack(_find_strongest(attacks), attacks)})"
         return f"Members can be told from non-members, but the serving rule explains it: {best_rule}{rest}"
     ahead = {name: result for name, result in attacks.items() if _is_ahead(result)}
     leader = max(ahead, key=lambda name: ahead[name].auc.value) if ahead else _find_strongest(attacks)
@@ -118,7 +117,7 @@ def _write_sentence(verdict: Verdict, results: Mapping[str, MembershipAttackResu
 
 
 def _describe_attack(name: str, results: Mapping[str, MembershipAttackResult]) -> str:
-    return f"'{name}' with an AUC of {_format_auc(results[name].auc)}"
+    return f"'{name}' reaches an AUC of {_format_auc(results[name].auc)}"
 
 
 def _format_auc(auc: Estimate) -> str:

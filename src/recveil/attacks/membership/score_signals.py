@@ -1,0 +1,97 @@
+"""Signals of how well a recommender knows the items of its users, from the scores of all items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from recveil.attacks.membership.difference_vectors import flatten_histories
+from recveil.core.errors import DataError, unknown_name
+from recveil.core.types import FloatArray, IntArray
+
+__all__ = ["SIGNALS", "PairSignals", "compute_pair_signals"]
+
+SIGNALS = ("log-odds", "bpr-margin", "rank-percentile")
+
+BLOCK_SCORES = 1 << 24
+"""Scores held at once."""
+
+ScoreUsers = Callable[[IntArray], FloatArray]
+"""Users to their scores of all items, (len(users), n_items): `Recommender.score`."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairSignals:
+    """A signal for each user-item pair of the histories, user by user."""
+
+    user: IntArray
+    item: IntArray
+    value: FloatArray
+
+
+def compute_pair_signals(score: ScoreUsers, histories: Sequence[IntArray], kind: str) -> PairSignals:
+    """Compute how well a model knows each item of each history.
+
+    Args:
+        score: scores of all items for users; user u of the model is row u of the histories.
+        histories: items of each user.
+        kind: `"log-odds"` is the score itself, which is the log-odds for models trained by binary cross-entropy;
+            `"bpr-margin"` the score less the mean score of the items that are not in the history; `"rank-percentile"`
+            the share of those items that score lower (ties count half), kept off 0 and 1 by half an item so that its
+            log-odds exist.
+
+    Raises:
+        DataError: a history is empty, holds every item, or names an item that the model does not score.
+    """
+    if kind not in SIGNALS:
+        raise unknown_name("signal", kind, SIGNALS)
+    user, item = flatten_histories(histories)
+    n = len(histories)
+    lengths = np.bincount(user, minlength=n)
+    if n == 0 or (lengths == 0).any():
+        raise DataError(f"{int((lengths == 0).sum())} of {n} users have an empty history. Leave these users out.")
+    value, start, block_users = np.empty(len(user)), 0, 1  # one user first, to learn the number of items
+    while start < n:
+        users = np.arange(start, min(n, start + block_users))
+        scores = np.asarray(score(users), dtype=np.float64)
+        rows = slice(*np.searchsorted(user, [start, start + len(users)]))
+        value[rows] = _compute_block(scores, user[rows] - start, item[rows], kind)
+        start, block_users = start + len(users), max(1, BLOCK_SCORES // scores.shape[1])
+    return PairSignals(user, item, value)
+
+
+def _compute_block(scores: FloatArray, user: IntArray, item: IntArray, kind: str) -> FloatArray:
+    """Compute the signals of the pairs of one block of users."""
+    n_items = scores.shape[1]
+    if item.min() < 0 or item.max() >= n_items:
+        raise DataError(f"Histories name items from {item.min()} to {item.max()}; the model scores 0 to {n_items - 1}.")
+    own = scores[user, item]
+    if kind == "log-odds":
+        return own
+    is_seen = np.zeros(scores.shape, dtype=bool)
+    is_seen[user, item] = True
+    n_unseen = n_items - is_seen.sum(1)
+    if (n_unseen == 0).any():
+        raise DataError(
+            f"{int((n_unseen == 0).sum())} users have every item in their history. Leave these users out: there is "
+            "nothing to compare with."
+        )
+    if kind == "bpr-margin":
+        return np.asarray(own - (np.where(is_seen, 0, scores).sum(1) / n_unseen)[user])
+    unseen_scores = torch.from_numpy(np.where(is_seen, np.inf, scores)).sort(1).values
+    n_lower = _count_below(unseen_scores, own, user, ties=False)
+    n_lower_or_tied = _count_below(unseen_scores, own, user, ties=True)
+    return np.asarray((n_lower + 0.5 * (n_lower_or_tied - n_lower) + 0.5) / (n_unseen[user] + 1))
+
+
+def _count_below(sorted_rows: torch.Tensor, value: FloatArray, user: IntArray, *, ties: bool) -> FloatArray:
+    """Count the numbers of the user's sorted row that are below each value, or with `ties` at most the value."""
+    starts = np.searchsorted(user, np.arange(len(sorted_rows)))
+    place = np.arange(len(user)) - starts[user]
+    queries = np.zeros((len(sorted_rows), int(place.max()) + 1))
+    queries[user, place] = value
+    counts: FloatArray = torch.searchsorted(sorted_rows, torch.from_numpy(queries), right=ties).numpy()[user, place]
+    return counts
