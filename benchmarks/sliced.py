@@ -28,19 +28,19 @@ from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.audits.catalog import ATTACKS, model_for, panel
 from recveil.core.protocols import AttributeAttack
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.core.types import Attribute, Dataset, Split
-from recveil.data.sources.catalog import load
+from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
 from recveil.defenses.embeddings import sliced
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
-from recveil.metrics.leakage import balanced_accuracy, confusion
-from recveil.metrics.ranking import difference, dot, ndcg, rank, seen_items
+from recveil.metrics.leakage import balanced_accuracy, compute_confusion
+from recveil.metrics.ranking import collect_seen_items, estimate_difference, make_dot_scorer, ndcg, rank
 from recveil.models.bprmf import BPRMF
 from recveil.models.ncf import NCF
 from recveil.models.puresvd import PureSVD
-from recveil.testing.worlds import planted_leak
+from recveil.testing.worlds import make_planted_leak
 from recveil.transport.moments import Moments
 from recveil.workflows.defended_release import measure_displacement
 
@@ -59,7 +59,7 @@ METHODS = {
     "sliced, unit norm": Sliced(norm="unit", device="cpu"),
 }
 CHANGED = {
-    "plain moments": {"bulk": lambda x, codes, n_classes, most: Moments.of(x, codes, n_classes)},
+    "plain moments": {"fit_bulk_moments": lambda x, codes, n_classes, max_rows: Moments.from_rows(x, codes, n_classes)},
     "moves in full": {"BY_CHANCE": 0.0, "BY_CHANCE_AT_COLUMNS": 0.0},
     "columns as other axes": {"BY_CHANCE_AT_COLUMNS": 0.2},
     "less all that chance would move": {"BY_CHANCE": 1e9},
@@ -105,7 +105,7 @@ def cloaked(label: str, x: np.ndarray, codes: np.ndarray, seed: int = 0) -> np.n
     with ExitStack() as stack:
         for name, value in CHANGED.get(label, {}).items():
             stack.enter_context(patch.object(sliced, name, value))
-        return method(x, codes, rng=generator(seed, "cloak"))
+        return method(x, codes, rng=make_generator(seed, "cloak"))
 
 
 @dataclass(frozen=True)
@@ -120,18 +120,18 @@ class World:
 
     def quality(self, users: np.ndarray) -> np.ndarray:
         """NDCG@10 of each user's test item."""
-        seen = seen_items(self.split.train, self.split.valid)
-        return ndcg(rank(dot(users, self.items), self.split.test, seen), 10)
+        seen = collect_seen_items(self.split.train, self.split.valid)
+        return ndcg(rank(make_dot_scorer(users, self.items), self.split.test, seen), 10)
 
 
 def worlds(name: str) -> list[World]:
     """BPR-MF (d = 32), PureSVD (d = 48; 24 where users are few), NCF (two tables of 32), leave-one-out."""
-    dataset = load(name)
+    dataset = load_dataset(name)
     split = leave_one_out(dataset)
     epochs, d = (15, 48) if dataset.n_users > 2000 else (30, 24)
-    model = BPRMF(embedding_size=32, epochs=epochs, device="cpu").fit(split, rng=generator(0, "train"))
-    factors = PureSVD(embedding_size=d).fit(split, rng=generator(0, "train"))
-    wide = NCF(embedding_size=32, epochs=3, device="cpu").fit(split, rng=generator(0, "train"))
+    model = BPRMF(embedding_size=32, epochs=epochs, device="cpu").fit(split, rng=make_generator(0, "train"))
+    factors = PureSVD(embedding_size=d).fit(split, rng=make_generator(0, "train"))
+    wide = NCF(embedding_size=32, epochs=3, device="cpu").fit(split, rng=make_generator(0, "train"))
     return [
         World(f"{name}, BPR-MF d = 32", dataset, split, model.user_vectors_, model.item_vectors_),
         World(f"{name}, PureSVD d = {d}", dataset, split, factors.user_vectors_, factors.item_vectors_),
@@ -144,7 +144,7 @@ def row(world: World, secret: Attribute, label: str, seeds: int) -> str:
     before, start = world.quality(world.users), time.perf_counter()
     x = cloaked(label, world.users, secret.codes)
     seconds = time.perf_counter() - start
-    change, scale = difference(world.quality(x), before), 100 / before.mean()
+    change, scale = estimate_difference(world.quality(x), before), 100 / before.mean()
     found = audit_attribute(x, secret, ATTACKERS, rules=CrossValidation(5, seeds), seed=0)
     seen = " | ".join(f"{a.balanced_accuracy.value:.3f}" for a in found.attacks.values())
     a = found.headline.advantage
@@ -174,7 +174,7 @@ def dealt(world: World, deals: int = 4) -> None:
         for label in DEALT:
             found, far = [], []
             for seed in range(deals):
-                order = generator(seed, "dealt").permutation(len(world.users))
+                order = make_generator(seed, "dealt").permutation(len(world.users))
                 secret = world.dataset.attributes[target].take(order)
                 x = cloaked(label, world.users, secret.codes, seed)
                 seen = audit_attribute(x, secret, ATTACKERS, rules=CrossValidation(5, 1), seed=seed).attacks.values()
@@ -189,7 +189,7 @@ def newcomers(world: World) -> None:
     secret = world.dataset.attributes["gender"]
     print(f"\n{world.name}: users who were not in the fit (one fifth, 5 times), balanced accuracy\n")
     print(f"| they go through | {' | '.join(ATTACKERS)} |\n{'| --- ' * (len(ATTACKERS) + 1)}|")
-    parts = np.array_split(generator(0, "newcomers").permutation(len(world.users)), 5)
+    parts = np.array_split(make_generator(0, "newcomers").permutation(len(world.users)), 5)
     for label in ("nothing", "the exact map of their class", "the map without labels"):
         print(f"| {label} | {' | '.join(f'{v:.3f}' for v in _met(world, secret.codes, parts, label))} |", flush=True)
 
@@ -201,25 +201,25 @@ def _met(world: World, codes: np.ndarray, parts: list[np.ndarray], label: str) -
     for late in parts:
         early = np.setdiff1d(np.arange(len(codes)), late)
         x, method = world.users.copy(), Sliced(device="cpu")
-        x[early] = method.fit_transform(world.users[early], codes[early], rng=generator(0, "cloak"))
+        x[early] = method.fit_transform(world.users[early], codes[early])
         if label != "nothing":
             x[late] = method.transform(world.users[late], codes[late] if "exact" in label else None)
         task = [Task(early, late)]
-        guesses = [a.guess(x, codes, 2, task, rng=generator(0, n))[0] for n, a in ATTACKERS.items()]
-        found.append([balanced_accuracy(confusion(codes[late], g.argmax(1), 2)) for g in guesses])
+        guesses = [a.guess(x, codes, 2, task, rng=make_generator(0, n))[0] for n, a in ATTACKERS.items()]
+        found.append([balanced_accuracy(compute_confusion(codes[late], g.argmax(1), 2)) for g in guesses])
     return np.mean(found, axis=0)
 
 
 def rounds(models: list[str], attackers: list[str]) -> None:
     """How the number of rounds was chosen: what is left, and what is turned upside down, for parts of the users."""
-    dataset = load("lastfm-360k-15k")
+    dataset = load_dataset("lastfm-360k-15k")
     split, secret = leave_one_out(dataset), dataset.attributes["gender"]
     judges = {name: ATTACKS[name]("cpu") for name in attackers}
     print(f"\nMean of {DRAWS} draws of the users (standard error)\n")
     print(f"| model | users | rounds | {' | '.join(judges)} | displacement |\n{'| --- ' * (len(judges) + 4)}|")
     for label in models:
         name, options, users = ROUNDED[label]
-        x = model_for(dataset.name, name, options, "cpu").fit(split, rng=generator(7, "train")).user_vectors_
+        x = model_for(dataset.name, name, options, "cpu").fit(split, rng=make_generator(7, "train")).user_vectors_
         for n, each in product((3000, 6000), users):
             found = [_of_some(x, secret, n, n // each, seed, judges) for seed in range(DRAWS)]
             mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / DRAWS**0.5
@@ -231,16 +231,16 @@ def _of_some(
     x: np.ndarray, secret: Attribute, n: int, count: int, seed: int, judges: dict[str, AttributeAttack]
 ) -> list[float]:
     """What each attacker sees of a part of the users after so many rounds, and how far they went."""
-    some = np.sort(generator(seed, "some").choice(len(x), n, replace=False))
+    some = np.sort(make_generator(seed, "some").choice(len(x), n, replace=False))
     mine = secret.take(some)
-    out = Sliced(rounds=count, device="cpu")(x[some], mine.codes, rng=generator(seed, "cloak"))
+    out = Sliced(rounds=count, device="cpu")(x[some], mine.codes, rng=make_generator(seed, "cloak"))
     seen = audit_attribute(out, mine, judges, rules=CrossValidation(5, 1), seed=seed).attacks.values()
     return [*(a.balanced_accuracy.value for a in seen), measure_displacement(x[some], out)]
 
 
 def several(attackers: list[str], n: int = 6000) -> None:
     """Gender and country (the largest, the next nine, the others) at once, as they are and dealt at random."""
-    dataset = load("lastfm-360k-15k")
+    dataset = load_dataset("lastfm-360k-15k")
     split, judges = leave_one_out(dataset), {name: ATTACKS[name]("cpu") for name in attackers}
     gender, country = (dataset.attributes[name] for name in ("gender", "country"))
     place = np.argsort(np.argsort(-country.counts))[country.codes]
@@ -249,7 +249,7 @@ def several(attackers: list[str], n: int = 6000) -> None:
     print(f"\nParts of {n} users, mean of {DRAWS} draws (standard error), balanced accuracy\n")
     print(f"| model | classes | rounds | {head} | displacement |\n{'| --- ' * (4 + 2 * len(judges))}|")
     for label, (name, options) in TOGETHER.items():
-        x = model_for(dataset.name, name, options, "cpu").fit(split, rng=generator(7, "train")).user_vectors_
+        x = model_for(dataset.name, name, options, "cpu").fit(split, rng=make_generator(7, "train")).user_vectors_
         for dealt, after in product((False, True), (False, True)):
             with patch.object(sliced, "alone", sliced.alone if after else lambda codes: []):
                 found = [_together(x, targets, n, seed, judges, dealt=dealt) for seed in range(DRAWS)]
@@ -263,10 +263,10 @@ def _together(
     x: np.ndarray, targets: list[Attribute], n: int, seed: int, judges: dict[str, AttributeAttack], *, dealt: bool
 ) -> list[float]:
     """What each attacker sees of each attribute after both were hidden, and how far the users went."""
-    some = np.sort(generator(seed, "some").choice(len(x), n, replace=False))
-    mine = [target.take(generator(seed, "dealt").permutation(some) if dealt else some) for target in targets]
+    some = np.sort(make_generator(seed, "some").choice(len(x), n, replace=False))
+    mine = [target.take(make_generator(seed, "dealt").permutation(some) if dealt else some) for target in targets]
     codes = np.stack([target.codes for target in mine], axis=1)
-    out = Sliced(device="cpu")(x[some], codes, rng=generator(seed, "cloak"))
+    out = Sliced(device="cpu")(x[some], codes, rng=make_generator(seed, "cloak"))
     seen = [
         audit_attribute(out, target, judges, rules=CrossValidation(5, 1), seed=seed).attacks.values() for target in mine
     ]
@@ -275,11 +275,11 @@ def _together(
 
 def speed(device: str) -> None:
     """Seconds for a million users; a smaller table goes first, so that no number pays for starting up the device."""
-    x, secret = planted_leak(1_000_000, 64, 2, 1.0, rng=generator(0, "speed"))
+    x, secret = make_planted_leak(1_000_000, 64, 2, 1.0, rng=make_generator(0, "speed"))
     for name, method in (("gaussian", Gaussian(device=device)), ("sliced", Sliced(device=device))):
         for n in (30_000, len(x)):
             start = time.perf_counter()
-            method(x[:n], secret.codes[:n], rng=generator(0, "cloak"))
+            method(x[:n], secret.codes[:n], rng=make_generator(0, "cloak"))
         print(f"{name}: 1,000,000 x 64, 2 classes, {device}, {time.perf_counter() - start:.2f} s", flush=True)
 
 

@@ -10,14 +10,14 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Dataset
-from recveil.data.synthetic import demo_world, make_world
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Dataset
+from recveil.data.synthetic import make_demo_world, make_world
 from recveil.defenses.data import blurme
 from recveil.defenses.data.blurme import BlurMe
 from recveil.defenses.data.class_evidence import telling
-from recveil.metrics.leakage import balanced_accuracy, confusion
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.leakage import balanced_accuracy, compute_confusion
+from recveil.metrics.ranking import collect_seen_items
 from recveil.testing.contracts_data import check_data_defense
 
 
@@ -27,12 +27,12 @@ def blur(train: Dataset, targets: tuple[str, ...] = ("gender",), seed: int = 0, 
 
 def small() -> Dataset:
     leaks = {"gender": 2.0, "age": 2.0}
-    return make_world(n_users=300, n_items=120, n_interactions=6_000, leaks=leaks, rng=generator(0, "t")).dataset
+    return make_world(n_users=300, n_items=120, n_interactions=6_000, leaks=leaks, rng=make_generator(0, "t")).dataset
 
 
 def added(out: Dataset, train: Dataset) -> np.ndarray:
     """(n_users, n_items): what is new."""
-    new = (seen_items(out) - seen_items(train)).toarray()
+    new = (collect_seen_items(out) - collect_seen_items(train)).toarray()
     assert new.min() == 0
     return new > 0
 
@@ -41,14 +41,14 @@ def guessed(learned: Dataset, judged: Dataset, target: str) -> float:
     """Balanced accuracy of logistic regression from the profiles, on users other than those learned from."""
     codes, labels = learned.attributes[target].codes, learned.attributes[target].labels
     half = np.random.default_rng(7).permutation(len(codes)) % 2 == 0
-    x, z = (seen_items(d).astype(np.float64) for d in (learned, judged))
+    x, z = (collect_seen_items(d).astype(np.float64) for d in (learned, judged))
     model = LogisticRegression(C=0.03, class_weight="balanced", max_iter=500).fit(x[half], codes[half])
-    return balanced_accuracy(confusion(codes[~half], model.predict(z[~half]), len(labels)))
+    return balanced_accuracy(compute_confusion(codes[~half], model.predict(z[~half]), len(labels)))
 
 
 @pytest.fixture(scope="module")
 def demo() -> Dataset:
-    return demo_world().dataset
+    return make_demo_world().dataset
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_greedy_takes_the_strongest_unseen_items_of_the_other_class() -> None:
     train, options = small(), BlurMe(mode="greedy", share=0.2)
     rng = np.random.default_rng(0)
     count = np.floor(0.2 * np.bincount(train.user, minlength=train.n_users) + rng.random(train.n_users)).astype(int)
-    codes, seen = train.attributes["gender"].codes, seen_items(train)
+    codes, seen = train.attributes["gender"].codes, collect_seen_items(train)
     found = telling(seen, codes, 2, 5, rng)
     new, had = added(options(train, ["gender"], rng=np.random.default_rng(0)), train), seen.toarray() > 0
     for u in range(train.n_users):
@@ -114,7 +114,7 @@ def test_only_items_of_the_list_are_added_and_blocks_do_not_matter(mode: str, mo
     codes = train.attributes["gender"].codes
     rng = np.random.default_rng(0)
     rng.random(train.n_users)  # spent on the counts
-    found = telling(seen_items(train), codes, 2, 5, rng)
+    found = telling(collect_seen_items(train), codes, 2, 5, rng)
     out = blur(train, mode=mode, share=0.3)
     listed = found.weights[found.fold, 1 - codes] > 0
     assert not (added(out, train) & ~listed).any()
@@ -145,12 +145,12 @@ def test_users_of_unknown_class_stay_as_they_are() -> None:
     train = small()
     gender = train.attributes["gender"]
     codes = gender.codes.copy()
-    codes[::3] = UNKNOWN
+    codes[::3] = UNDISCLOSED
     partly = replace(train, attributes={"gender": replace(gender, codes=codes)})
     new = added(blur(partly, share=0.3), partly).any(1)
-    assert not new[codes == UNKNOWN].any()
-    assert new[codes != UNKNOWN].mean() > 0.9
-    nobody = replace(train, attributes={"gender": replace(gender, codes=np.full_like(codes, UNKNOWN))})
+    assert not new[codes == UNDISCLOSED].any()
+    assert new[codes != UNDISCLOSED].mean() > 0.9
+    nobody = replace(train, attributes={"gender": replace(gender, codes=np.full_like(codes, UNDISCLOSED))})
     assert not added(blur(nobody, share=0.3), nobody).any()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from recveil.core.types import UNKNOWN
+from recveil.core.types import UNDISCLOSED
 from recveil.defenses.data.class_evidence import telling
 
 
@@ -46,13 +46,13 @@ def test_a_fold_is_not_learned_from_its_own_users() -> None:
 
 def test_folds_share_every_class_and_leave_out_the_unknown() -> None:
     seen, codes = world(3)
-    codes[::7] = UNKNOWN
+    codes[::7] = UNDISCLOSED
     found = telling(seen, codes, 3, 5, np.random.default_rng(0))
-    assert (found.fold[codes == UNKNOWN] == -1).all()
+    assert (found.fold[codes == UNDISCLOSED] == -1).all()
     counts = np.array([np.bincount(found.fold[codes == k], minlength=5) for k in range(3)])
     assert counts.max(1).tolist() == (counts.min(1) + (counts.max(1) > counts.min(1))).tolist()
     rubbed = seen.copy().tolil()
-    rubbed[codes == UNKNOWN] = 0  # who is unknown teaches nothing
+    rubbed[codes == UNDISCLOSED] = 0  # who is unknown teaches nothing
     again = telling(sparse.csr_array(rubbed), codes, 3, 5, np.random.default_rng(0))
     np.testing.assert_array_equal(again.weights, found.weights)
 

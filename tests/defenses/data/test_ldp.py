@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Dataset, Split
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Dataset, Split
 from recveil.data.synthetic import make_world
 from recveil.defenses.data.ldp import LDP, _chosen, epsilon_of
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.ranking import collect_seen_items
 from recveil.models.bprmf import BPRMF
 from recveil.testing.contracts_data import check_data_defense
 
@@ -26,7 +26,7 @@ def told(train: Dataset, seed: int = 0, **options: float) -> Dataset:
 
 def world() -> Dataset:
     leaks = {"gender": 2.0}
-    return make_world(n_users=600, n_items=300, n_interactions=18_000, leaks=leaks, rng=generator(0, "t")).dataset
+    return make_world(n_users=600, n_items=300, n_interactions=18_000, leaks=leaks, rng=make_generator(0, "t")).dataset
 
 
 def test_it_keeps_the_contract() -> None:
@@ -58,7 +58,7 @@ def test_without_keep_lies_are_equally_likely_both_ways() -> None:
 @pytest.mark.parametrize("options", [{}, {"epsilon": 2.0}, {"epsilon": 3.0, "keep": 0.5}, {"strength": 0.4}])
 def test_lies_are_as_frequent_as_stated(options: dict[str, float]) -> None:
     train = world()
-    before, after = (seen_items(d).toarray() for d in (train, told(train, **options)))
+    before, after = (collect_seen_items(d).toarray() for d in (train, told(train, **options)))
     stays, added = LDP(**options).flips
     for mine, chance in ((after[before == 1], stays), (after[before == 0], added)):
         assert mine.mean() == pytest.approx(chance, abs=4 * np.sqrt(chance * (1 - chance) / mine.size))
@@ -74,7 +74,7 @@ def test_lies_are_as_frequent_as_stated(options: dict[str, float]) -> None:
 def test_measured_epsilon_matches() -> None:
     """From counts alone, without the two chances."""
     train = world()
-    before, after = (seen_items(d).toarray() for d in (train, told(train, epsilon=2.0)))
+    before, after = (collect_seen_items(d).toarray() for d in (train, told(train, epsilon=2.0)))
     found = epsilon_of(after[before == 1].mean(), after[before == 0].mean())
     assert found == pytest.approx(2.0, abs=0.1)
     assert epsilon_of(before[before == 1].mean(), before[before == 0].mean()) == math.inf
@@ -104,7 +104,7 @@ def test_a_smaller_keep_keeps_profiles_sparse_at_the_same_epsilon() -> None:
 def test_classes_do_not_matter_and_the_empty_get_items_too() -> None:
     train = world()
     gender = train.attributes["gender"]
-    hidden = replace(train, attributes={"gender": replace(gender, codes=np.full_like(gender.codes, UNKNOWN))})
+    hidden = replace(train, attributes={"gender": replace(gender, codes=np.full_like(gender.codes, UNDISCLOSED))})
     one, two = told(train), told(hidden)
     np.testing.assert_array_equal(one.item, two.item)
     some = train.take(train.user != 5)

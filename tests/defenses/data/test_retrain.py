@@ -10,12 +10,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.random import generator
-from recveil.core.types import UNKNOWN, Dataset
-from recveil.data.synthetic import demo_world, make_world
+from recveil.core.random import make_generator
+from recveil.core.types import UNDISCLOSED, Dataset
+from recveil.data.synthetic import make_demo_world, make_world
 from recveil.defenses.data.retrain import Retrain
-from recveil.metrics.leakage import balanced_accuracy, confusion
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.leakage import balanced_accuracy, compute_confusion
+from recveil.metrics.ranking import collect_seen_items
 from recveil.testing.contracts_data import check_data_defense
 
 
@@ -25,20 +25,20 @@ def forget(train: Dataset, targets: tuple[str, ...] = ("gender",), seed: int = 0
 
 def small() -> Dataset:
     leaks = {"gender": 2.0, "age": 2.0}
-    return make_world(n_users=300, n_items=120, n_interactions=6_000, leaks=leaks, rng=generator(0, "t")).dataset
+    return make_world(n_users=300, n_items=120, n_interactions=6_000, leaks=leaks, rng=make_generator(0, "t")).dataset
 
 
 def guessed(train: Dataset, target: str) -> float:
     codes = train.attributes[target].codes
     half = np.random.default_rng(7).permutation(len(codes)) % 2 == 0
-    x = seen_items(train).astype(np.float64)
+    x = collect_seen_items(train).astype(np.float64)
     model = LogisticRegression(C=0.03, class_weight="balanced", max_iter=500).fit(x[half], codes[half])
-    return balanced_accuracy(confusion(codes[~half], model.predict(x[~half]), int(codes.max()) + 1))
+    return balanced_accuracy(compute_confusion(codes[~half], model.predict(x[~half]), int(codes.max()) + 1))
 
 
 def gone(out: Dataset, train: Dataset) -> np.ndarray:
     """(n_users, n_items): what was left out."""
-    return (seen_items(train) - seen_items(out)).toarray() > 0
+    return (collect_seen_items(train) - collect_seen_items(out)).toarray() > 0
 
 
 @pytest.mark.parametrize("which", ["random", "telling"])
@@ -48,7 +48,7 @@ def test_it_keeps_the_contract(which: str) -> None:
 
 def test_attributes_can_be_guessed_from_what_is_left() -> None:
     """Found where it is and not where it is not, before and after: forgetting data is not forgetting who."""
-    demo = demo_world().dataset
+    demo = make_demo_world().dataset
     for which in ("random", "telling"):
         out = forget(demo, which=which)
         assert len(out) == pytest.approx(0.9 * len(demo), rel=0.005)
@@ -58,7 +58,7 @@ def test_attributes_can_be_guessed_from_what_is_left() -> None:
 
 
 def test_leaving_out_what_is_typical_marks_the_class() -> None:
-    demo = demo_world().dataset
+    demo = make_demo_world().dataset
     assert guessed(forget(demo, which="telling"), "gender") > guessed(demo, "gender") + 0.02
 
 
@@ -74,7 +74,7 @@ def test_everybody_loses_the_share_and_keeps_something(which: str) -> None:
 
 def test_a_random_share_falls_on_all_interactions_alike() -> None:
     train = small()
-    times = sum(gone(forget(train, seed=s, share=0.3), train) for s in range(40))[seen_items(train).toarray() > 0]
+    times = sum(gone(forget(train, seed=s, share=0.3), train) for s in range(40))[collect_seen_items(train).toarray() > 0]
     assert times.mean() == pytest.approx(12, abs=0.3)
     assert times.max() < 29
     assert times.min() > 0
@@ -103,9 +103,9 @@ def test_users_of_unknown_class_keep_everything_only_where_classes_matter() -> N
     train = small()
     gender = train.attributes["gender"]
     codes = gender.codes.copy()
-    codes[::3] = UNKNOWN
+    codes[::3] = UNDISCLOSED
     partly = replace(train, attributes={**train.attributes, "gender": replace(gender, codes=codes)})
-    unknown = codes == UNKNOWN
+    unknown = codes == UNDISCLOSED
     assert not gone(forget(partly, which="telling"), partly)[unknown].any()
     assert gone(forget(partly, which="telling"), partly)[~unknown].any(1).mean() > 0.8
     assert gone(forget(partly), partly)[unknown].any(1).mean() > 0.8

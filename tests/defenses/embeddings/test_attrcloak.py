@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.types import UNKNOWN
+from recveil.core.types import UNDISCLOSED
 from recveil.defenses.embeddings.attrcloak import AttrCloak, AttrCloakDD, AttrCloakDF, with_rest
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.min_norm import two_task_weight
 from recveil.testing.contracts import check_embedding_defense
-from recveil.testing.worlds import planted_leak
-from recveil.transport.divergence import Classes, class_divergence, gradient, ridge_of
-from recveil.workflows.defended_release import displacement
+from recveil.testing.worlds import make_planted_leak
+from recveil.transport.divergence import ClassRows, choose_ridge, compute_divergence, compute_gradient
+from recveil.workflows.defended_release import measure_displacement
 
 Constrained = partial(AttrCloak, device="cpu")
 DataFree = partial(AttrCloakDF, device="cpu", rate=5e-3)
@@ -45,9 +45,9 @@ def leaky(seed: int = 0, n: int = 400, d: int = 5, K: int = 3) -> tuple[np.ndarr
 
 def apart(x: np.ndarray, codes: np.ndarray, like: np.ndarray | None = None) -> float:
     """The class divergence of one attribute, with the eps of the table `like`."""
-    known, table = codes != UNKNOWN, torch.as_tensor(x).double()
-    eps = ridge_of(torch.as_tensor(x if like is None else like).double()[known], 1e-3)
-    return float(class_divergence(Classes.of(torch.as_tensor(codes)).moments(table), eps).value)
+    known, table = codes != UNDISCLOSED, torch.as_tensor(x).double()
+    eps = choose_ridge(torch.as_tensor(x if like is None else like).double()[known], 1e-3)
+    return float(compute_divergence(ClassRows.from_codes(torch.as_tensor(codes)).compute_moments(table), eps).value)
 
 
 # The constrained form.
@@ -63,7 +63,7 @@ def test_it_moves_the_users_less_than_gaussian_transport_does_for_the_same_diver
     other = run(Gaussian(strength=t, device="cpu"), x, codes)
     out = run(Constrained(target_kl=apart(other, codes, x)), x, codes)
     assert apart(out, codes, x) <= apart(other, codes, x) * 1.0001
-    assert displacement(x, out) < 0.97 * displacement(x, other)
+    assert measure_displacement(x, out) < 0.97 * measure_displacement(x, other)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -72,8 +72,8 @@ def test_all_of_it_is_gaussian_transport(seed: int) -> None:
     x, codes = leaky(seed)
     out, known = run(Constrained(), x, codes), run(Gaussian(device="cpu"), x, codes)
     assert apart(out, codes, x) < 2e-6 * apart(x, codes)
-    assert 0.99 < displacement(x, out) / displacement(x, known) <= 1.0001
-    assert displacement(known, out) < 0.02
+    assert 0.99 < measure_displacement(x, out) / measure_displacement(x, known) <= 1.0001
+    assert measure_displacement(known, out) < 0.02
 
 
 @pytest.mark.parametrize("share", [0.8, 0.3, 0.02])
@@ -86,9 +86,9 @@ def test_the_target_is_met(share: float) -> None:
 @pytest.mark.parametrize("budget", [0.02, 0.1, 0.3])
 def test_the_budget_is_kept_and_buys_privacy(budget: float) -> None:
     x, codes = leaky(1)
-    codes[::4] = UNKNOWN
+    codes[::4] = UNDISCLOSED
     out = run(Constrained(budget=budget), x, codes)
-    assert 0.98 * budget < displacement(x, out) <= 1.0001 * budget
+    assert 0.98 * budget < measure_displacement(x, out) <= 1.0001 * budget
     assert apart(out, codes, x) < apart(x, codes)
 
 
@@ -98,7 +98,7 @@ def test_strength_is_a_share_of_the_way_in_divergence_and_of_the_budget() -> Non
     assert apart(run(Constrained(strength=0.4), x, codes), codes, x) == pytest.approx(0.6 * now, rel=0.01)
     half_way = run(Constrained(strength=0.5, target_kl=0.2 * now), x, codes)
     assert apart(half_way, codes, x) == pytest.approx(0.6 * now, rel=0.01)
-    assert displacement(x, run(Constrained(strength=0.5, budget=0.2), x, codes)) == pytest.approx(0.1, rel=0.02)
+    assert measure_displacement(x, run(Constrained(strength=0.5, budget=0.2), x, codes)) == pytest.approx(0.1, rel=0.02)
 
 
 def test_a_target_that_is_met_already_changes_nothing() -> None:
@@ -111,13 +111,15 @@ def test_several_attributes_come_down_together_each_over_its_own_users() -> None
     x, first = leaky(4, n=600)
     second = np.random.default_rng(0).integers(2, size=600)
     x[:, 2] += 2 * second
-    second[::3] = UNKNOWN
+    second[::3] = UNDISCLOSED
     both = np.stack([first, second], axis=1)
     out = run(Constrained(), x, both)
     for column in both.T:
         assert apart(out, column, x) < 1e-4 * apart(x, column)
     carried = run(Gaussian(device="cpu"), x, both)
-    assert displacement(x, out) < displacement(x, carried)  # joint cells ask for more than each attribute alone
+    assert measure_displacement(x, out) < measure_displacement(
+        x, carried
+    )  # joint cells ask for more than each attribute alone
 
 
 def test_many_small_classes_do_not_collapse_the_table() -> None:
@@ -131,7 +133,7 @@ def test_many_small_classes_do_not_collapse_the_table() -> None:
     assert apart(out, codes, x) < 0.5 * apart(x, codes)
     assert apart(out, codes, x) <= 1.01 * apart(run(Gaussian(device="cpu"), x, codes), codes, x)
     assert np.linalg.svd(np.cov(out.T))[1].min() > 0.1
-    assert displacement(x, out) <= displacement(x, run(Gaussian(device="cpu"), x, codes))
+    assert measure_displacement(x, out) <= measure_displacement(x, run(Gaussian(device="cpu"), x, codes))
 
 
 # The paper's forms. They stop where the losses pull against each other, with the attack hardly weaker, so the part of
@@ -142,15 +144,17 @@ def test_the_data_free_form_lowers_the_divergence_and_ends_where_the_losses_pull
     x, codes = leaky(6)
     out = run(DataFree(rate=1e-3, steps=5000), x, codes)
     assert apart(out, codes, x) < 0.7 * apart(x, codes)
-    table, classes = torch.as_tensor(out).double(), Classes.of(torch.as_tensor(codes))
-    g_u = gradient(
-        table, classes, class_divergence(classes.moments(table), ridge_of(torch.as_tensor(x).double(), 1e-3))
+    table, classes = torch.as_tensor(out).double(), ClassRows.from_codes(torch.as_tensor(codes))
+    g_u = compute_gradient(
+        table,
+        classes,
+        compute_divergence(classes.compute_moments(table), choose_ridge(torch.as_tensor(x).double(), 1e-3)),
     )
     g_r = 2 * (table - torch.as_tensor(x)) / float(np.square(x - x.mean(0)).sum())
     a = two_task_weight(g_u, g_r, floor=0.1)
     assert float((a * g_u + (1 - a) * g_r).norm()) < 0.1 * min(float(g_u.norm()), float(g_r.norm()))
     # There remains more than the constrained form leaves for the same displacement, or as much: it is the optimum.
-    best = run(Constrained(budget=displacement(x, out)), x, codes)
+    best = run(Constrained(budget=measure_displacement(x, out)), x, codes)
     assert apart(best, codes, x) <= 1.001 * apart(out, codes, x)
 
 
@@ -159,12 +163,12 @@ def test_a_greater_fixed_weight_is_more_privacy_and_more_displacement() -> None:
     found = [run(DataFree(weight=a), x, codes) for a in (0.0, 0.1, 0.5, 0.9)]
     np.testing.assert_array_equal(found[0], x)
     assert np.all(np.diff([apart(t, codes, x) for t in found]) < 0)
-    assert np.all(np.diff([displacement(x, t) for t in found]) > 0)
+    assert np.all(np.diff([measure_displacement(x, t) for t in found]) > 0)
 
 
 def test_the_undivided_sum_of_the_paper_all_but_forbids_to_move() -> None:
     x, codes = leaky(8)
-    moved, held = (displacement(x, run(DataFree(weight=0.5, raw_sum=raw), x, codes)) for raw in (False, True))
+    moved, held = (measure_displacement(x, run(DataFree(weight=0.5, raw_sum=raw), x, codes)) for raw in (False, True))
     assert held < 0.1 * moved
 
 
@@ -190,14 +194,14 @@ def test_the_data_dependent_form_says_what_it_needs() -> None:
 
 @pytest.mark.parametrize("method", [DataFree, METHODS[2]])
 def test_the_papers_forms_keep_the_contract_but_for_protection(method: Any) -> None:
-    x, secret = planted_leak(300, 4, 3, 3.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(300, 4, 3, 3.0, rng=np.random.default_rng(0))
     codes = secret.codes.copy()
-    codes[::5] = UNKNOWN
+    codes[::5] = UNDISCLOSED
     x.flags.writeable = codes.flags.writeable = False
     short = partial(method, steps=60)
     out = run(short(), x, codes)
     assert out.dtype == np.float32
-    assert displacement(x, out) > 0.01
+    assert measure_displacement(x, out) > 0.01
     np.testing.assert_array_equal(out[::5], x[::5])
     np.testing.assert_array_equal(run(short(), x, codes[:, None]), out)
     np.testing.assert_array_equal(run(short(strength=0.0), x, codes), x)
@@ -212,7 +216,7 @@ def test_the_papers_forms_keep_the_contract_but_for_protection(method: Any) -> N
 @pytest.mark.parametrize("method", METHODS)
 def test_where_there_is_nothing_to_hide_nothing_changes(method: Any) -> None:
     x, codes = leaky(10)
-    for nothing in (np.zeros_like(codes), np.full_like(codes, UNKNOWN)):
+    for nothing in (np.zeros_like(codes), np.full_like(codes, UNDISCLOSED)):
         np.testing.assert_array_equal(run(method(), x, nothing), x)
 
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.attacks.attribute.panels import ATTACKS
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import DataError, UsageError
-from recveil.core.progress import reporting
-from recveil.core.types import UNKNOWN, Attribute
+from recveil.core.progress import report_progress
+from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.embeddings import au_pot as unlearn
 from recveil.defenses.embeddings.au_pot import D2D, U2U, mmd, order_hinge, pair_distance
-from recveil.testing.worlds import no_leak, planted_leak
+from recveil.testing.worlds import make_no_leak, make_planted_leak
 
 METHODS = pytest.mark.parametrize("method", [U2U, D2D])
 
@@ -118,7 +118,7 @@ def test_users_all_alike_have_nothing_to_be_told_by() -> None:
 
 def test_the_mmd_is_zero_on_average_where_the_classes_are_alike_and_not_where_they_differ() -> None:
     def values(size: float) -> np.ndarray:
-        worlds = [planted_leak(120, 4, 3, size, rng=np.random.default_rng(seed)) for seed in range(150)]
+        worlds = [make_planted_leak(120, 4, 3, size, rng=np.random.default_rng(seed)) for seed in range(150)]
         classes = [[torch.as_tensor(np.flatnonzero(a.codes == k)) for k in range(3)] for _, a in worlds]
         return np.array([mmd(torch.tensor(x), m)[0] for (x, _), m in zip(worlds, classes, strict=True)])
 
@@ -150,25 +150,27 @@ def test_u2u_needs_no_table_of_pairs() -> None:
 
 
 def reached(x: np.ndarray, secret: Attribute, *names: str) -> dict[str, float]:
-    found = audit(x, secret, {name: ATTACKS[name]("cpu") for name in names}, rules=Folds(seeds=1), seed=0)
+    found = audit_attribute(
+        x, secret, {name: ATTACKS[name]("cpu") for name in names}, rules=CrossValidation(repeats=1), seed=0
+    )
     return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
 
 
 def test_u2u_writes_the_label_where_trees_read_it_and_the_audit_says_so() -> None:
     assert U2U.injects
-    x, secret = planted_leak(600, 6, 2, 1.5, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(600, 6, 2, 1.5, rng=np.random.default_rng(0))
     out = cloak(U2U, x, secret.codes)
     before, after = (reached(t, secret, "logistic", "trees") for t in (x, out))
     assert after["logistic"] < before["logistic"] - 0.1
     assert after["trees"] > before["trees"] + 0.1
     assert after["trees"] > 0.95
-    found = audit(out, secret, rules=Folds(seeds=1), seed=0)
+    found = audit_attribute(out, secret, rules=CrossValidation(repeats=1), seed=0)
     assert found.verdict == "leak"
     assert found.headline_attack == "trees"
 
 
 def test_d2d_hides_from_all_kinds_what_u2u_shows_to_trees() -> None:
-    x, secret = planted_leak(600, 6, 2, 1.5, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(600, 6, 2, 1.5, rng=np.random.default_rng(0))
     names = ("logistic", "qda", "knn", "trees")
     before, after = (reached(t, secret, *names) for t in (x, cloak(D2D, x, secret.codes)))
     for name in names:
@@ -177,12 +179,12 @@ def test_d2d_hides_from_all_kinds_what_u2u_shows_to_trees() -> None:
 
 
 def test_d2d_stops_where_the_mmd_is_zero() -> None:
-    x, secret = planted_leak(400, 4, 2, 2.0, rng=np.random.default_rng(1))
+    x, secret = make_planted_leak(400, 4, 2, 2.0, rng=np.random.default_rng(1))
     members = [torch.as_tensor(np.flatnonzero(secret.codes == k)) for k in range(2)]
     before, after = (mmd(torch.tensor(t), members)[0] for t in (x, cloak(D2D, x, secret.codes, learning_rate=0.01)))
     assert before > 0.1
     assert abs(after) < 0.02 * before
-    worlds = (no_leak(200, 4, 2, rng=np.random.default_rng(seed)) for seed in range(10))
+    worlds = (make_no_leak(200, 4, 2, rng=np.random.default_rng(seed)) for seed in range(10))
     for quiet, other in worlds:
         below = mmd(torch.tensor(quiet), [torch.as_tensor(np.flatnonzero(other.codes == k)) for k in range(2)])[0] <= 0
         assert np.array_equal(cloak(D2D, quiet, other.codes, steps=3), quiet) == below
@@ -190,7 +192,7 @@ def test_d2d_stops_where_the_mmd_is_zero() -> None:
 
 @METHODS
 def test_strength_walks_straight(method: type[U2U | D2D]) -> None:
-    x, secret = planted_leak(100, 4, 3, 2.0, rng=np.random.default_rng(2))
+    x, secret = make_planted_leak(100, 4, 3, 2.0, rng=np.random.default_rng(2))
     whole, part = (cloak(method, x, secret.codes, steps=30, strength=t) for t in (1.0, 0.3))
     assert np.abs(whole - x).max() > 0.05
     np.testing.assert_allclose(part, 0.7 * x + 0.3 * whole, atol=1e-6)
@@ -198,7 +200,7 @@ def test_strength_walks_straight(method: type[U2U | D2D]) -> None:
 
 @METHODS
 def test_the_unit_and_the_origin_of_the_table_do_not_matter(method: type[U2U | D2D]) -> None:
-    x, secret = planted_leak(100, 4, 3, 2.0, rng=np.random.default_rng(3))
+    x, secret = make_planted_leak(100, 4, 3, 2.0, rng=np.random.default_rng(3))
     out = cloak(method, x, secret.codes, steps=30)
     np.testing.assert_allclose(cloak(method, 1000 * x, secret.codes, steps=30) / 1000, out, atol=1e-3)
     np.testing.assert_allclose(cloak(method, x + 5, secret.codes, steps=30) - 5, out, atol=1e-3)
@@ -206,9 +208,9 @@ def test_the_unit_and_the_origin_of_the_table_do_not_matter(method: type[U2U | D
 
 @METHODS
 def test_the_unknown_stay_and_have_no_say(method: type[U2U | D2D]) -> None:
-    x, secret = planted_leak(100, 4, 2, 2.0, rng=np.random.default_rng(4))
+    x, secret = make_planted_leak(100, 4, 2, 2.0, rng=np.random.default_rng(4))
     more = np.vstack([x, 50 + x[:20]]).astype(np.float32)
-    out = cloak(method, more, np.concatenate([secret.codes, np.full(20, UNKNOWN)]), steps=30)
+    out = cloak(method, more, np.concatenate([secret.codes, np.full(20, UNDISCLOSED)]), steps=30)
     np.testing.assert_array_equal(out[100:], more[100:])
     np.testing.assert_allclose(out[:100], cloak(method, x, secret.codes, steps=30), atol=1e-4)
 
@@ -220,8 +222,8 @@ def test_several_attributes_all_pull_and_each_only_on_those_who_disclosed_it(met
     x = rng.standard_normal((300, 3)).astype(np.float32)
     x[:, 0] += 2 * codes[:, 0]
     x[:, 1] += 2 * codes[:, 1]
-    codes[:50, 1] = UNKNOWN
-    codes[250:] = UNKNOWN
+    codes[:50, 1] = UNDISCLOSED
+    codes[250:] = UNDISCLOSED
     out = cloak(method, x, codes)
     np.testing.assert_array_equal(out[250:], x[250:])
     for j, column in enumerate(codes.T):
@@ -233,15 +235,15 @@ def test_several_attributes_all_pull_and_each_only_on_those_who_disclosed_it(met
 
 @METHODS
 def test_more_retention_moves_less(method: type[U2U | D2D]) -> None:
-    x, secret = planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(6))
+    x, secret = make_planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(6))
     moved = [np.square(cloak(method, x, secret.codes, weight=w) - x).sum() for w in (0.0, 1.0, 100.0)]
     assert moved[0] > moved[1] > 5 * moved[2]
 
 
 @METHODS
 def test_a_utility_loss_takes_the_place_of_the_distance_if_asked_for(method: type[U2U | D2D]) -> None:
-    x, secret = planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(7))
-    codes = np.where(np.arange(200) % 10 == 0, UNKNOWN, secret.codes)
+    x, secret = make_planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(7))
+    codes = np.where(np.arange(200) % 10 == 0, UNDISCLOSED, secret.codes)
     seen = []
 
     def first_column(table: torch.Tensor) -> torch.Tensor:
@@ -257,7 +259,7 @@ def test_a_utility_loss_takes_the_place_of_the_distance_if_asked_for(method: typ
 
 
 def test_retention_says_what_it_needs() -> None:
-    x, secret = planted_leak(20, 4, 2, 2.0, rng=np.random.default_rng(8))
+    x, secret = make_planted_leak(20, 4, 2, 2.0, rng=np.random.default_rng(8))
     with pytest.raises(UsageError, match="needs a utility loss"):
         cloak(U2U, x, secret.codes, retention="utility")
     with pytest.raises(UsageError, match="No retention is called 'l1'. Known: l2, utility"):
@@ -276,7 +278,7 @@ def test_the_hinge_counts_what_is_missing_between_neighbors_of_the_frozen_list()
 
 def test_the_hinge_keeps_more_of_the_order_than_nothing_does() -> None:
     rng = np.random.default_rng(9)
-    x, secret = planted_leak(150, 6, 2, 2.0, rng=rng)
+    x, secret = make_planted_leak(150, 6, 2, 2.0, rng=rng)
     items = rng.standard_normal((100, 6)).astype(np.float32)
     hinge = order_hinge(x, items)
 
@@ -317,7 +319,7 @@ def test_odd_tables_stay_finite(method: type[U2U | D2D]) -> None:
     np.testing.assert_array_equal(out[:, 3], x[:, 3])
     flat = np.full((6, 2), 3.0, dtype=np.float32)
     np.testing.assert_array_equal(cloak(method, flat, np.arange(6) % 2), flat)
-    np.testing.assert_array_equal(cloak(method, x, np.full(12, UNKNOWN)), x)
+    np.testing.assert_array_equal(cloak(method, x, np.full(12, UNDISCLOSED)), x)
 
 
 @METHODS
@@ -328,7 +330,7 @@ def test_it_says_how_far_it_is(method: type[U2U | D2D]) -> None:
         told.append((label, total))
         return items
 
-    x, secret = planted_leak(40, 3, 2, 2.0, rng=np.random.default_rng(11))
-    with reporting(listening):
+    x, secret = make_planted_leak(40, 3, 2, 2.0, rng=np.random.default_rng(11))
+    with report_progress(listening):
         cloak(method, x, secret.codes, steps=4)
     assert told == [(f"unlearning ({method.__name__})", 4)]

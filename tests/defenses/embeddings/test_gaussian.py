@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.core.types import UNKNOWN
+from oracles.bures import compute_squared_bures
+from recveil.core.types import UNDISCLOSED
 from recveil.defenses.embeddings.gaussian import Gaussian, fit_map
-from recveil.transport.bures_wasserstein import barycenter, bures
+from recveil.transport.bures_wasserstein import compute_barycenter
 from recveil.transport.moments import Moments
 
 
@@ -51,10 +52,12 @@ def test_afterwards_class_means_and_covariances_agree(seed: int, d: int, K: int,
 def test_the_displacement_is_the_least_there_is(seed: int, d: int, K: int) -> None:
     """Gelbrich: sum_k p_k (|m_k - m|^2 + bures(C_k, B)), and the common mean is the mean of all."""
     x, codes = leaky(seed, 100, d, K)
-    moments = Moments.of(torch.as_tensor(x), torch.as_tensor(codes), K)
-    m = moments.pooled().mean[0]
-    B = barycenter(moments.covariance, moments.weights)
-    apart = (moments.mean - m).square().sum(1) + bures(moments.covariance, B.expand_as(moments.covariance))
+    moments = Moments.from_rows(torch.as_tensor(x), torch.as_tensor(codes), K)
+    m = moments.pool_classes().mean[0]
+    B = compute_barycenter(moments.covariance, moments.weights)
+    apart = (moments.mean - m).square().sum(1) + compute_squared_bures(
+        moments.covariance, B.expand_as(moments.covariance)
+    )
     out = cloak(x, codes)
     moved = np.square(out.astype(np.float64) - x).sum(1).mean()
     assert moved == pytest.approx(float((moments.weights * apart).sum()), rel=1e-4)
@@ -118,20 +121,20 @@ def test_a_class_with_fewer_users_than_dimensions_is_moved_and_stays_finite(few:
     out = cloak(x, codes)
     assert np.isfinite(out).all()
     np.testing.assert_allclose(out[codes == 0].mean(0), out[codes == 1].mean(0), atol=1e-3)
-    assert fit_map(Moments.of(torch.as_tensor(x), torch.as_tensor(codes), 2)).regularized
+    assert fit_map(Moments.from_rows(torch.as_tensor(x), torch.as_tensor(codes), 2)).regularized
     # Nobody is thrown far: the ridge bounds the stretching.
     assert np.linalg.norm(out - x) < 3 * np.linalg.norm(x - x.mean(0))
 
 
 def test_enough_users_need_no_ridge_even_where_columns_differ_much_in_scale() -> None:
     x, codes = leaky(5, 300, 4, 3, scale=1e-4)
-    assert not fit_map(Moments.of(torch.as_tensor(x), torch.as_tensor(codes), 3)).regularized
+    assert not fit_map(Moments.from_rows(torch.as_tensor(x), torch.as_tensor(codes), 3)).regularized
 
 
 def test_unknown_users_go_through_one_map_that_needs_no_label() -> None:
     x, truth = leaky(6, 400, 3, 2)
-    codes = np.where(np.arange(len(x)) % 4 == 0, UNKNOWN, truth)
-    out, unknown = cloak(x, codes), codes == UNKNOWN
+    codes = np.where(np.arange(len(x)) % 4 == 0, UNDISCLOSED, truth)
+    out, unknown = cloak(x, codes), codes == UNDISCLOSED
     assert_same_moments(out[~unknown], codes[~unknown])
     # One affine map for all of them, whatever they really are, and it carries the pooled moments to the common ones.
     inputs = np.column_stack([x, np.ones(len(x))]).astype(np.float64)
@@ -146,7 +149,7 @@ def test_unknown_users_go_through_one_map_that_needs_no_label() -> None:
 def test_the_unknown_have_no_say_in_where_the_known_go() -> None:
     x, codes = leaky(7, 200, 3, 2)
     more = np.vstack([x, 100 + x[:20]]).astype(np.float32)
-    out = cloak(more, np.concatenate([codes, np.full(20, UNKNOWN)]))
+    out = cloak(more, np.concatenate([codes, np.full(20, UNDISCLOSED)]))
     np.testing.assert_allclose(out[: len(x)], cloak(x, codes), atol=1e-5)
 
 
@@ -178,13 +181,13 @@ def test_who_disclosed_one_of_two_attributes_is_protected_in_that_one() -> None:
     x = rng.standard_normal((800, 3)).astype(np.float32)
     x[:, 0] += 3 * codes[:, 0]
     seen = codes.copy()
-    seen[::3, 1] = UNKNOWN
+    seen[::3, 1] = UNDISCLOSED
     assert_same_moments(cloak(x, seen), codes[:, 0])
 
 
 def test_the_map_can_be_fitted_in_pieces_and_used_on_later_users() -> None:
     x, codes = (torch.as_tensor(a) for a in leaky(11, 400, 4, 3))
     half = len(x) // 2
-    parts = [Moments.of(x[s], codes[s], 3) for s in (slice(half), slice(half, None))]
+    parts = [Moments.from_rows(x[s], codes[s], 3) for s in (slice(half), slice(half, None))]
     carried = fit_map(parts[0].merge(parts[1]))(x, codes)
     np.testing.assert_allclose(carried, cloak(x.numpy(), codes.numpy()), atol=1e-4)

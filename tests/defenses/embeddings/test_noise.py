@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.types import UNKNOWN
+from recveil.core.types import UNDISCLOSED
 from recveil.defenses.embeddings.noise import Noise
 from recveil.testing.contracts import check_embedding_defense
 
@@ -46,7 +46,7 @@ def test_classes_do_not_matter() -> None:
     out = blur(x, codes)
     assert not np.array_equal(out, x)
     np.testing.assert_array_equal(blur(x, np.zeros_like(codes)), out)
-    np.testing.assert_array_equal(blur(x, np.full_like(codes, UNKNOWN)), out)
+    np.testing.assert_array_equal(blur(x, np.full_like(codes, UNDISCLOSED)), out)
 
 
 def test_another_seed_is_another_draw() -> None:

@@ -17,7 +17,7 @@ from recveil.defenses.training.au_int import D2DInT, U2UInT
 from recveil.defenses.training.penalties import PlainPenalty
 from recveil.defenses.training.rap import RAP
 from recveil.testing.contracts import check_embedding_defense
-from recveil.testing.worlds import planted_leak
+from recveil.testing.worlds import make_planted_leak
 
 SPARING = Adversarial(discriminators=4, steps=10, device="cpu")
 QUICK = partial(AdversarialPoT, SPARING, epochs=8, steps=10, learning_rate=0.1, device="cpu")
@@ -37,7 +37,7 @@ def test_adversarial_after_training_keeps_the_contract_of_tables() -> None:
 
 def test_by_itself_it_is_adversarial_and_any_other_can_take_its_place() -> None:
     assert AdversarialPoT().defense == Adversarial()
-    x, secret = planted_leak(300, 5, 2, 2.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(300, 5, 2, 2.0, rng=np.random.default_rng(0))
     outs = [cloak(Penalized(d(device="cpu"), epochs=5, steps=10), x, secret.codes) for d in (U2UInT, D2DInT)]
     assert gap(outs[0], secret.codes) < gap(x, secret.codes)
     assert gap(outs[1], secret.codes) < gap(x, secret.codes)
@@ -98,7 +98,7 @@ def test_small_batches_reach_everybody() -> None:
 
 
 def test_a_utility_loss_takes_the_place_of_the_distance_if_asked_for() -> None:
-    x, secret = planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(3))
+    x, secret = make_planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(3))
     seen = []
 
     def first_column(table: torch.Tensor) -> torch.Tensor:
@@ -168,7 +168,7 @@ def test_it_says_how_far_it_is() -> None:
         told.append((label, total))
         return items
 
-    x, secret = planted_leak(40, 3, 2, 2.0, rng=np.random.default_rng(7))
+    x, secret = make_planted_leak(40, 3, 2, 2.0, rng=np.random.default_rng(7))
     with report_progress(listening):
         cloak(QUICK(epochs=2), x, secret.codes)
     assert told == [("cloaking (Adversarial)", 2)]

@@ -11,15 +11,15 @@ import torch
 
 from recveil.attacks.attribute.panels import ATTACKS
 from recveil.attacks.attribute.tasks import Attack
-from recveil.audits.attribute.audit import audit
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import UsageError
-from recveil.core.types import UNKNOWN, Attribute
+from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.embeddings import sliced
 from recveil.defenses.embeddings.cells import cells_of
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
-from recveil.testing.worlds import no_leak, planted_leak
+from recveil.testing.worlds import make_no_leak, make_planted_leak
 
 
 def cloak(x: np.ndarray, codes: np.ndarray, seed: int = 0, **options: Any) -> np.ndarray:
@@ -28,7 +28,7 @@ def cloak(x: np.ndarray, codes: np.ndarray, seed: int = 0, **options: Any) -> np
 
 def attacked(x: np.ndarray, secret: Attribute, *names: str, seed: int = 0) -> dict[str, float]:
     panel: dict[str, Attack] = {name: ATTACKS[name]("cpu") for name in names}
-    found = audit(x, secret, panel, rules=Folds(seeds=1), seed=seed)
+    found = audit_attribute(x, secret, panel, rules=CrossValidation(repeats=1), seed=seed)
     return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
 
 
@@ -37,7 +37,7 @@ def test_a_world_without_a_leak_is_not_turned_upside_down() -> None:
     worlds, names = 8, ("logistic", "qda")
     reached = {"gaussian": [], "sliced": []}
     for seed in range(worlds):
-        x, secret = no_leak(300, 8, 2, rng=np.random.default_rng(seed))
+        x, secret = make_no_leak(300, 8, 2, rng=np.random.default_rng(seed))
         for name, method in (("gaussian", Gaussian(device="cpu")), ("sliced", Sliced(device="cpu"))):
             out = method(x, secret.codes, rng=np.random.default_rng(seed))
             reached[name].append(list(attacked(out, secret, *names, seed=seed).values()))
@@ -49,7 +49,7 @@ def test_a_world_without_a_leak_is_not_turned_upside_down() -> None:
 
 @pytest.mark.parametrize(("K", "names"), [(2, ("logistic", "qda", "knn", "trees")), (4, ("logistic", "qda", "knn"))])
 def test_a_leak_in_means_shapes_and_tails_is_hidden_from_all_kinds_of_attackers(K: int, names: tuple[str, ...]) -> None:
-    x, secret = planted_leak(1000, 6, K, 2.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(1000, 6, K, 2.0, rng=np.random.default_rng(0))
     x[secret.codes == 0] = np.sign(x[secret.codes == 0]) * np.abs(x[secret.codes == 0]) ** 1.7
     before, after = (attacked(t, secret, *names) for t in (x, cloak(x, secret.codes)))
     for name in names:
@@ -72,7 +72,7 @@ def test_it_hides_most_of_what_equal_moments_still_say() -> None:
 
 
 def test_another_seed_is_another_draw_and_about_as_far() -> None:
-    x, secret = planted_leak(400, 5, 3, 2.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(400, 5, 3, 2.0, rng=np.random.default_rng(0))
     one, two = (cloak(x, secret.codes, seed=s) for s in (0, 1))
     assert not np.array_equal(one, two)
     far = [np.linalg.norm(t - x) for t in (one, two)]
@@ -81,12 +81,12 @@ def test_another_seed_is_another_draw_and_about_as_far() -> None:
 
 
 def test_the_spread_of_the_users_is_kept() -> None:
-    x, secret = no_leak(1000, 5, 2, rng=np.random.default_rng(2))
+    x, secret = make_no_leak(1000, 5, 2, rng=np.random.default_rng(2))
     np.testing.assert_allclose(cloak(x, secret.codes).std(0), x.std(0), rtol=0.08)
 
 
 def test_strength_walks_straight() -> None:
-    x, secret = planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(3))
+    x, secret = make_planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(3))
     half = cloak(x, secret.codes, strength=0.5)
     np.testing.assert_allclose(half, (x + cloak(x, secret.codes)) / 2, atol=1e-5)
 
@@ -96,19 +96,20 @@ def test_strength_walks_straight() -> None:
     [({"norm": "one"}, "'keep' or 'unit'"), ({"rounds": -1}, "not be negative")],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    x, secret = make_planted_leak(20, 2, 2, 1.0, rng=np.random.default_rng(0))
     with pytest.raises(UsageError, match=message):
-        Sliced(**options)
+        cloak(x, secret.codes, **options)
 
 
 def test_unit_norm_keeps_every_ranking_when_there_is_nothing_to_hide() -> None:
-    x, secret = no_leak(300, 5, 2, rng=np.random.default_rng(8))
+    x, secret = make_no_leak(300, 5, 2, rng=np.random.default_rng(8))
     np.testing.assert_allclose(cloak(x, np.zeros(300, dtype=np.int64), norm="unit"), x, atol=1e-5)
-    bare = Sliced(rounds=0, norm="unit", device="cpu").release(x, secret.codes, np.random.default_rng(0))[1]
+    bare = Sliced(rounds=0, norm="unit", device="cpu").compute_release(x, secret.codes, np.random.default_rng(0))[1]
     assert bare.norm == pytest.approx(np.linalg.norm(x, axis=1).mean(), rel=1e-5)
 
 
 def test_a_class_too_large_to_sort_is_carried_by_what_some_of_it_taught(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, secret = planted_leak(4000, 4, 2, 2.0, rng=np.random.default_rng(9))
+    x, secret = make_planted_leak(4000, 4, 2, 2.0, rng=np.random.default_rng(9))
     x[secret.codes == 0] = np.sign(x[secret.codes == 0]) * np.abs(x[secret.codes == 0]) ** 1.7
     monkeypatch.setattr(sliced, "LARGE", 1000)
     before, after = (attacked(t, secret, "logistic", "qda", "trees") for t in (x, cloak(x, secret.codes)))
@@ -117,10 +118,10 @@ def test_a_class_too_large_to_sort_is_carried_by_what_some_of_it_taught(monkeypa
 
 
 def test_unknown_users_go_through_the_pooled_gaussian_map_only() -> None:
-    x, secret = planted_leak(400, 4, 2, 3.0, rng=np.random.default_rng(4))
+    x, secret = make_planted_leak(400, 4, 2, 3.0, rng=np.random.default_rng(4))
     codes = secret.codes.copy()
-    codes[::4] = UNKNOWN
-    unknown = codes == UNKNOWN
+    codes[::4] = UNDISCLOSED
+    unknown = codes == UNDISCLOSED
     bare, full = (cloak(x, codes, rounds=rounds, drawn=drawn) for rounds, drawn in ((0, False), (40, True)))
     np.testing.assert_allclose(full[unknown], bare[unknown], atol=1e-5)
     # One affine map for all of them, near that of all users: moments of the bulk are not quite those of everybody.
@@ -130,7 +131,7 @@ def test_unknown_users_go_through_the_pooled_gaussian_map_only() -> None:
 
 @pytest.mark.parametrize("few", [1, 2, 6])
 def test_a_class_of_few_users_is_moved_among_the_others(few: int) -> None:
-    x, secret = planted_leak(300, 6, 3, 6.0, rng=np.random.default_rng(5))
+    x, secret = make_planted_leak(300, 6, 3, 6.0, rng=np.random.default_rng(5))
     keep = np.sort(np.concatenate([np.flatnonzero(secret.codes != 2), np.flatnonzero(secret.codes == 2)[:few]]))
     x, codes = x[keep], secret.codes[keep]
     out = cloak(x, codes)
@@ -225,9 +226,9 @@ def test_heavy_tails_get_more_rounds_whatever_their_unit_and_place(freedom: int,
 
 
 def test_the_table_is_the_same_whether_the_map_is_kept_or_not() -> None:
-    x, secret = planted_leak(400, 6, 3, 2.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(400, 6, 3, 2.0, rng=np.random.default_rng(0))
     called = Sliced(device="cpu")(x, secret.codes, rng=np.random.default_rng(1))
-    released = Sliced(device="cpu").release(x, secret.codes, np.random.default_rng(1))[0]
+    released = Sliced(device="cpu").compute_release(x, secret.codes, np.random.default_rng(1))[0]
     assert np.array_equal(called, released)
 
 
@@ -258,7 +259,7 @@ def test_classes_of_few_users_for_each_dimension_are_not_marked_by_the_draw() ->
 
 
 def test_where_nothing_is_to_hide_rounds_move_little() -> None:
-    x, secret = no_leak(2000, 16, 2, rng=np.random.default_rng(0))
+    x, secret = make_no_leak(2000, 16, 2, rng=np.random.default_rng(0))
     far = [np.linalg.norm(cloak(x, secret.codes, rounds=rounds) - x) / np.linalg.norm(x) for rounds in (0, 100)]
     assert far[1] < 2.5 * far[0] < 0.25
 
@@ -273,7 +274,7 @@ def column_gap(x: np.ndarray, secret: Attribute) -> float:
 
 def test_columns_are_fitted_less_than_they_would_be_as_axes_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """They come in every fifth round: fitted each time, trees would find users who avoid their own class."""
-    x, secret = no_leak(4000, 8, 2, rng=np.random.default_rng(0))
+    x, secret = make_no_leak(4000, 8, 2, rng=np.random.default_rng(0))
     left = {1.0: 0.0, 0.2: 0.0}
     for share in left:
         monkeypatch.setattr(sliced, "BY_CHANCE_AT_COLUMNS", share)

@@ -19,7 +19,7 @@ from recveil.data.synthetic import make_demo_world
 from recveil.defenses.training.adversarial import Adversarial
 from recveil.models.bprmf import BPRMF
 from recveil.testing.contracts_training import check_training_defense
-from recveil.testing.worlds import no_leak, planted_leak
+from recveil.testing.worlds import make_no_leak, make_planted_leak
 
 QUICK = partial(Adversarial, discriminators=5, steps=20, device="cpu")
 
@@ -55,7 +55,7 @@ def test_it_keeps_the_contract() -> None:
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_a_planted_leak_is_hidden_from_those_it_was_not_trained_against_too(K: int) -> None:
-    x, secret = planted_leak(400, 6, K, 2.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(400, 6, K, 2.0, rng=np.random.default_rng(0))
     names = ("logistic", "qda", "mlp")
     before, after = (reached(t, secret, *names) for t in (x, held_back(x, [secret], QUICK())))
     for name in names:
@@ -64,7 +64,7 @@ def test_a_planted_leak_is_hidden_from_those_it_was_not_trained_against_too(K: i
 
 
 def test_the_more_strength_the_less_is_left() -> None:
-    x, secret = planted_leak(400, 4, 2, 2.0, rng=np.random.default_rng(1))
+    x, secret = make_planted_leak(400, 4, 2, 2.0, rng=np.random.default_rng(1))
     tables = [held_back(x, [secret], QUICK(strength=s)) for s in (0.0, 0.05, 1.0)]
     np.testing.assert_array_equal(tables[0], x)
     left = [reached(t, secret, "logistic")["logistic"] for t in tables]
@@ -72,7 +72,7 @@ def test_the_more_strength_the_less_is_left() -> None:
 
 
 def test_a_number_is_hidden_by_regression() -> None:
-    x, _ = no_leak(500, 4, 2, rng=np.random.default_rng(2))
+    x, _ = make_no_leak(500, 4, 2, rng=np.random.default_rng(2))
     values = 100 + 50 * (x[:, 0] + 0.5 * np.random.default_rng(3).standard_normal(500))
     values[::7] = np.nan
     age = Attribute("age", np.full(500, UNDISCLOSED), (), values)
@@ -106,7 +106,7 @@ def test_several_attributes_and_each_only_for_those_who_disclosed_it() -> None:
 
 
 def test_the_unit_of_the_table_does_not_change_the_loss() -> None:
-    x, secret = planted_leak(100, 4, 2, 2.0, rng=np.random.default_rng(5))
+    x, secret = make_planted_leak(100, 4, 2, 2.0, rng=np.random.default_rng(5))
 
     def losses(scale: float) -> list[float]:
         penalty = QUICK()([secret], epochs=2, rng=np.random.default_rng(0))
@@ -119,7 +119,7 @@ def test_the_unit_of_the_table_does_not_change_the_loss() -> None:
 
 def test_the_order_of_the_users_in_a_batch_is_theirs() -> None:
     """The loss of a user is that of the user's own class, wherever the user stands in the batch."""
-    x, secret = planted_leak(200, 4, 2, 3.0, rng=np.random.default_rng(6))
+    x, secret = make_planted_leak(200, 4, 2, 3.0, rng=np.random.default_rng(6))
     order = np.random.default_rng(0).permutation(200)
 
     def gap(users: np.ndarray) -> float:
@@ -133,7 +133,7 @@ def test_the_order_of_the_users_in_a_batch_is_theirs() -> None:
 
 
 def test_weak_discriminators_are_led_and_the_leak_grows() -> None:
-    x, secret = planted_leak(300, 6, 2, 1.0, rng=np.random.default_rng(7))
+    x, secret = make_planted_leak(300, 6, 2, 1.0, rng=np.random.default_rng(7))
     slow, quick = (
         held_back(x, [secret], QUICK(weight=1.0, learning_rate=r, steps=s)) for r, s in ((1e-4, 0), (0.01, 20))
     )

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from recveil.defenses.training.alignment import SEEDINGS, Atoms, ClassMaps, far_apart, stratified
-from recveil.testing.worlds import planted_leak
-from recveil.transport.distances import typical_distance
+from recveil.testing.worlds import make_planted_leak
+from recveil.transport.distances import compute_typical_distance
 
 
 def world(n: int = 400, d: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
-    x, secret = planted_leak(n, d, 2, 3.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(n, d, 2, 3.0, rng=np.random.default_rng(0))
     return torch.as_tensor(x), torch.as_tensor(secret.codes)
 
 
@@ -61,7 +61,7 @@ def test_places_lie_among_the_atoms() -> None:
     chosen = alignment.center.atoms
     assert all(bool((row == x).all(1).any()) for row in chosen)
     assert (places.toward.amax(0) <= chosen.amax(0) + 1e-5).all()
-    assert float(places.spread.mean()) < typical_distance(x) / 2
+    assert float(places.spread.mean()) < compute_typical_distance(x) / 2
 
 
 @pytest.mark.parametrize("sliced", [True, False])

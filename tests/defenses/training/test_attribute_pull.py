@@ -9,7 +9,7 @@ import torch
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.training.alignment import Alignment, Places
 from recveil.defenses.training.attribute_pull import Pull
-from recveil.transport.distances import typical_distance
+from recveil.transport.distances import compute_typical_distance
 
 CODES = np.array([1, 0, 0, UNDISCLOSED, 1, 0, 0, 0])
 X = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
@@ -39,7 +39,7 @@ def loss_of(made: Pull, users: list[int], x: torch.Tensor = X) -> torch.Tensor:
 
 def way() -> torch.Tensor:
     known = torch.tensor(CODES >= 0)
-    return ((X - torch.tensor([1.0, 2.0, 3.0])).square().sum(1) + 0.5) / typical_distance(X[known])
+    return ((X - torch.tensor([1.0, 2.0, 3.0])).square().sum(1) + 0.5) / compute_typical_distance(X[known])
 
 
 @pytest.mark.parametrize("weighting", ["equal", "size"])

@@ -17,7 +17,7 @@ from recveil.defenses.embeddings.au_pot import mmd, pair_distance
 from recveil.defenses.training.au_int import D2DInT, U2UInT
 from recveil.models.bprmf import BPRMF
 from recveil.testing.contracts_training import check_training_defense
-from recveil.testing.worlds import planted_leak
+from recveil.testing.worlds import make_planted_leak
 
 METHODS = pytest.mark.parametrize("method", [U2UInT, D2DInT])
 
@@ -34,7 +34,7 @@ def loss_of(method, x, targets, users=None, **options) -> tuple[float, np.ndarra
 
 
 def world(seed: int, K: int = 3, n: int = 90) -> tuple[np.ndarray, Attribute, list[torch.Tensor]]:
-    x, secret = planted_leak(n, 4, K, 2.0, rng=np.random.default_rng(seed))
+    x, secret = make_planted_leak(n, 4, K, 2.0, rng=np.random.default_rng(seed))
     return x, secret, [torch.as_tensor(np.flatnonzero(secret.codes == k)) for k in range(K)]
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from recveil.core.random import make_torch_generator
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.training.discriminators import Discriminators, Groups, Standard, secrets_of
-from recveil.testing.worlds import no_leak, planted_leak
+from recveil.testing.worlds import make_no_leak, make_planted_leak
 
 
 def made(secret, d: int, rates=(0.3, 0.5, 0.7), **options) -> Discriminators:
@@ -52,7 +52,7 @@ def test_what_does_not_vary_is_no_secret() -> None:
 
 
 def test_side_by_side_is_the_same_as_one_by_one() -> None:
-    x, secret = planted_leak(50, 4, 3, 2.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(50, 4, 3, 2.0, rng=np.random.default_rng(0))
     table, users = torch.tensor(x), torch.arange(50)
     (target,) = secrets_of([secret])
     group = made(target, 4, rates=(0.0, 0.0))
@@ -69,7 +69,7 @@ def _balance(secret: Attribute) -> torch.Tensor:
 
 
 def test_each_network_has_its_own_dropout() -> None:
-    (secret,) = secrets_of([planted_leak(10, 4, 2, 1.0, rng=np.random.default_rng(0))[1]])
+    (secret,) = secrets_of([make_planted_leak(10, 4, 2, 1.0, rng=np.random.default_rng(0))[1]])
     group = made(secret, 1000, rates=(0.0, 0.4, 0.8), hidden=1)
     W, _, V, _ = group.layers
     W.data.fill_(1.0)
@@ -81,7 +81,7 @@ def test_each_network_has_its_own_dropout() -> None:
 
 
 def test_frozen_networks_take_no_gradient_and_learning_gives_none_to_the_users() -> None:
-    x, secret = planted_leak(60, 3, 2, 2.0, rng=np.random.default_rng(1))
+    x, secret = make_planted_leak(60, 3, 2, 2.0, rng=np.random.default_rng(1))
     group = made(secrets_of([secret])[0], 3)
     table, users = torch.tensor(x, requires_grad=True), torch.arange(60)
     group.missed(users, table).backward()
@@ -94,7 +94,7 @@ def test_frozen_networks_take_no_gradient_and_learning_gives_none_to_the_users()
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_they_learn_what_is_there_and_nothing_where_nothing_is(K: int) -> None:
-    worlds = (planted_leak, {"size": 3.0}), (no_leak, {})
+    worlds = (make_planted_leak, {"size": 3.0}), (make_no_leak, {})
     ends = []
     for world, options in worlds:
         x, secret = world(2000, 5, K, **options, rng=np.random.default_rng(2))
@@ -118,7 +118,7 @@ def test_the_unit_of_the_table_does_not_matter_and_idle_columns_are_left_out() -
 
 
 def test_groups_add_up() -> None:
-    x, secret = planted_leak(80, 4, 2, 2.0, rng=np.random.default_rng(4))
+    x, secret = make_planted_leak(80, 4, 2, 2.0, rng=np.random.default_rng(4))
     other = number(x[:, 0].astype(np.float64))
     groups = Groups([secret, other], None, np.random.default_rng(0))
     table, users = torch.tensor(x), torch.arange(80)

@@ -22,18 +22,18 @@ from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.alignment import Atoms
 from recveil.defenses.training.raid import Raid, RaidPaper
-from recveil.metrics.ranking import ndcg, rank, seen_items
+from recveil.metrics.ranking import collect_seen_items, ndcg, rank
 from recveil.models import training_loop as loop
 from recveil.models.bprmf import BPRMF
-from recveil.testing.worlds import checkerboard, planted_leak
-from recveil.transport.distances import typical_distance
+from recveil.testing.worlds import make_checkerboard, make_planted_leak
+from recveil.transport.distances import compute_typical_distance
 from recveil.workflows.defended_release import fitted, protect
 
 EVERYBODY = torch.arange(400)
 
 
 def world(n: int = 400, d: int = 4, size: float = 3.0) -> tuple[torch.Tensor, Attribute]:
-    x, secret = planted_leak(n, d, 2, size, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(n, d, 2, size, rng=np.random.default_rng(0))
     return torch.as_tensor(x), secret
 
 
@@ -81,7 +81,7 @@ def test_the_gradient_is_that_of_lemma_2() -> None:
     places = alignment(x, renew=True)
     assert alignment.center is not None
     assert alignment.potentials is not None
-    atoms, s = alignment.center.atoms, typical_distance(x)
+    atoms, s = alignment.center.atoms, compute_typical_distance(x)
     cost = torch.cdist(x, atoms).square()
     T = (
         torch.softmax((alignment.potentials[codes] - cost) / (method.epsilon * s), 1)
@@ -100,7 +100,7 @@ def test_ours_pulls_every_user_along_its_displacement() -> None:
     y = x.clone().requires_grad_()
     penalty(EVERYBODY, y).backward()  # type: ignore[no-untyped-call]
     delta = Gaussian(device="cpu")(x.numpy(), secret.codes, rng=np.random.default_rng(0)) - x.numpy()
-    torch.testing.assert_close(y.grad, torch.as_tensor(-2 * 0.5 * delta / 400 / typical_distance(x)))
+    torch.testing.assert_close(y.grad, torch.as_tensor(-2 * 0.5 * delta / 400 / compute_typical_distance(x)))
 
 
 @pytest.mark.parametrize(("phase_one", "epochs", "wanted"), [(None, 20, 5), (None, 8, 2), (0.5, 8, 4), (0.0, 8, 0)])
@@ -229,7 +229,9 @@ def test_phase_two_has_to_beat_the_pass_that_was_kept_not_the_last_one(
     model = MODELS[name](epochs=30, embedding_size=8, learning_rate=0.1, patience=2, device="cpu")
     fitted(model, split, [split.train.attributes["gender"]], training=Raid(device="cpu"), seed=3)
     assert rivals  # there was a Phase II
-    kept = rank(model.score, split.valid, seen_items(split.train))  # of the released model, which is what was kept
+    kept = rank(
+        model.score, split.valid, collect_seen_items(split.train)
+    )  # of the released model, which is what was kept
     np.testing.assert_allclose(rivals[0].mean(), ndcg(kept, 10).mean(), rtol=1e-3)
 
 
@@ -238,7 +240,7 @@ def test_where_phase_two_is_no_better_it_is_the_undefended_model_cloaked_with_sl
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "_is_clearly_better", lambda *_: False)
-    split = checkerboard()
+    split = make_checkerboard()
     targets = [split.train.attributes["group"]]
     options = {"epochs": 30, "embedding_size": 8, "learning_rate": 0.05, "patience": 2, "device": "cpu"}
     plain, ours = (MODELS[name](**options) for _ in range(2))
@@ -332,7 +334,7 @@ def test_one_class_alone_has_nothing_to_hide() -> None:
 
 
 def test_a_model_trained_with_it_does_not_tell_its_groups() -> None:
-    board = checkerboard(copies=8)
+    board = make_checkerboard(copies=8)
     group = board.train.attributes["group"]
     options = {"embedding_size": 8, "epochs": 8, "learning_rate": 0.05, "device": "cpu"}
     plain = BPRMF(**options).fit(board, rng=make_generator(0, "t"))

@@ -17,7 +17,7 @@ from recveil.defenses.training.discriminators import Standard
 from recveil.defenses.training.rap import RAP
 from recveil.models.bprmf import BPRMF
 from recveil.testing.contracts_training import check_training_defense
-from recveil.testing.worlds import planted_leak
+from recveil.testing.worlds import make_planted_leak
 
 
 def begun(x: np.ndarray, targets: list[Attribute], **options):
@@ -33,7 +33,7 @@ def test_it_keeps_the_contract_as_one_that_injects() -> None:
 
 
 def test_it_needs_items_and_says_so() -> None:
-    x, secret = planted_leak(20, 4, 2, 1.0, rng=np.random.default_rng(0))
+    x, secret = make_planted_leak(20, 4, 2, 1.0, rng=np.random.default_rng(0))
     penalty, users = begun(x, [secret]), torch.arange(20)
     assert penalty.needs_items
     with pytest.raises(UsageError, match="no item vectors"):
@@ -47,7 +47,7 @@ def test_it_needs_items_and_says_so() -> None:
 
 def test_the_attacker_reads_the_mean_of_the_best_items_and_the_lists_are_new_in_each_pass() -> None:
     rng = np.random.default_rng(1)
-    x, secret = planted_leak(30, 4, 2, 1.0, rng=rng)
+    x, secret = make_planted_leak(30, 4, 2, 1.0, rng=rng)
     penalty = begun(x, [secret], k=3)
     items = torch.tensor(rng.standard_normal((12, 4)), dtype=torch.float32)
     some = torch.tensor([7, 3, 20])
@@ -68,13 +68,13 @@ def test_the_attacker_reads_the_mean_of_the_best_items_and_the_lists_are_new_in_
 
 
 def test_lists_are_no_longer_than_there_are_items() -> None:
-    x, secret = planted_leak(20, 4, 2, 1.0, rng=np.random.default_rng(2))
+    x, secret = make_planted_leak(20, 4, 2, 1.0, rng=np.random.default_rng(2))
     assert torch.isfinite(begun(x, [secret], k=10)(torch.arange(20), torch.tensor(x), torch.randn(3, 4)))
 
 
 def test_what_only_the_lists_tell_is_found_and_users_alone_are_pulled() -> None:
     rng = np.random.default_rng(3)
-    x, secret = planted_leak(400, 6, 2, 2.5, rng=rng)
+    x, secret = make_planted_leak(400, 6, 2, 2.5, rng=rng)
     secret = Attribute("secret", np.where(np.arange(400) % 5 == 0, UNDISCLOSED, secret.codes), secret.labels)
     items = torch.tensor(rng.standard_normal((80, 6)), dtype=torch.float32, requires_grad=True)
     penalty, users = begun(x, [secret], steps=100, weight=1.0), torch.arange(400)

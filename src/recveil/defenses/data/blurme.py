@@ -28,7 +28,7 @@ from recveil.core.traits import Choice, DefenseTraits, Range
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
 from recveil.defenses.data.class_evidence import telling
 from recveil.defenses.data.profiles import check_share, lengths, named, some_of, with_items
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.ranking import collect_seen_items
 
 __all__ = ["BlurMe"]
 
@@ -78,7 +78,7 @@ class BlurMe:
             raise UsageError(
                 f"No target was named. Attributes in {train.name}: {', '.join(train.attributes) or 'none'}."
             )
-        seen = now = seen_items(train)
+        seen = now = collect_seen_items(train)
         for secret in secrets:
             count = some_of(lengths(train), self.share * self.strength, rng)
             now = now + self._added(seen, now, secret, count, rng)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from recveil.core.types import UNKNOWN, FloatArray, IntArray
+from recveil.core.types import UNDISCLOSED, FloatArray, IntArray
 
 __all__ = ["Telling", "telling"]
 
@@ -53,7 +53,7 @@ def telling(seen: sparse.csr_array, codes: IntArray, n_classes: int, folds: int,
 
 def _deal(codes: IntArray, folds: int, rng: np.random.Generator) -> IntArray:
     """Folds that have their share of every class; -1 for users of unknown class."""
-    users = rng.permutation(np.flatnonzero(codes != UNKNOWN))
+    users = rng.permutation(np.flatnonzero(codes != UNDISCLOSED))
     fold = np.full(len(codes), -1, dtype=np.int64)
     fold[users[np.argsort(codes[users], kind="stable")]] = np.arange(len(users)) % folds
     return fold

@@ -25,7 +25,7 @@ def named(train: Dataset, targets: Sequence[str], *, numbers: bool = True) -> li
     for name in targets:
         if name not in train.attributes:
             raise unknown_name(f"attribute in {train.name}", name, train.attributes)
-        if train.attributes[name].continuous and not numbers:
+        if train.attributes[name].is_numeric and not numbers:
             raise DataError(
                 f"Attribute '{name}' is a number, not a class. Cut it into classes, as in --bins {name}=35,45."
             )

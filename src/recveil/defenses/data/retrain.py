@@ -21,7 +21,7 @@ from recveil.core.traits import Choice, DefenseTraits, Range
 from recveil.core.types import Attribute, Dataset, FloatArray
 from recveil.defenses.data.class_evidence import telling
 from recveil.defenses.data.profiles import check_share, lengths, named, some_of, top_rows
-from recveil.metrics.ranking import seen_items
+from recveil.metrics.ranking import collect_seen_items
 
 __all__ = ["Retrain"]
 
@@ -81,7 +81,7 @@ class Retrain:
         self, train: Dataset, secrets: list[Attribute], rng: np.random.Generator
     ) -> tuple[FloatArray, NDArray[np.bool_]]:
         """How strongly each interaction speaks for the classes of its user, and of which users a class is known."""
-        seen, key = seen_items(train), np.zeros(len(train))
+        seen, key = collect_seen_items(train), np.zeros(len(train))
         for secret in secrets:
             found = telling(seen, secret.codes, len(secret.labels), self.folds, rng)
             fold, code = found.fold[train.user], secret.codes[train.user]

@@ -22,13 +22,14 @@ import torch
 from recveil.core import device as devices
 from recveil.core.errors import UsageError
 from recveil.core.traits import DefenseTraits, Range
-from recveil.core.types import UNKNOWN, FloatArray, IntArray
+from recveil.core.types import UNDISCLOSED, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of, check_table
 from recveil.defenses.embeddings.gaussian import carry
 from recveil.defenses.embeddings.min_norm import Task, descend, two_task_weight
-from recveil.transport.divergence import Classes, class_divergence, gradient, ridge_of
+from recveil.defenses.embeddings.transformers import EmbeddingTransformer
+from recveil.transport.divergence import ClassRows, choose_ridge, compute_divergence, compute_gradient
 from recveil.transport.moments import Moments
-from recveil.transport.tradeoff import Point, Tradeoff
+from recveil.transport.tradeoff import Tradeoff, TradeoffPoint
 
 __all__ = ["AttrCloak", "AttrCloakDD", "AttrCloakDF", "with_rest"]
 
@@ -66,11 +67,11 @@ Utility = Callable[[torch.Tensor], torch.Tensor]
 
 def with_rest(codes: IntArray) -> tuple[IntArray, list[int]]:
     """One attribute's codes with classes of fewer than two users made one class, and which codes that class holds."""
-    present, n = np.unique(codes[codes != UNKNOWN], return_counts=True)
+    present, n = np.unique(codes[codes != UNDISCLOSED], return_counts=True)
     small_first = np.argsort(n, kind="stable")
     lonely = int((n < 2).sum())
     rest = present[small_first[: max(lonely, 2)]] if lonely else present[:0]
-    merged = np.where(np.isin(codes, rest), rest.min() if lonely else UNKNOWN, codes)
+    merged = np.where(np.isin(codes, rest), rest.min() if lonely else UNDISCLOSED, codes)
     return merged, sorted(rest.tolist())
 
 
@@ -85,14 +86,14 @@ class _Table:
     @classmethod
     def of(cls, x: FloatArray, codes: IntArray, device: str | None) -> _Table:
         columns = [with_rest(column)[0] for column in (codes[:, None] if codes.ndim == 1 else codes).T]
-        columns = [c for c in columns if len(np.unique(c[c != UNKNOWN])) > 1]
+        columns = [c for c in columns if len(np.unique(c[c != UNDISCLOSED])) > 1]
         kept = np.stack(columns, axis=1) if columns else np.empty((len(x), 0), dtype=np.int64)
         order = np.lexsort(kept.T[::-1]) if columns else np.arange(0)
-        rows = order[(kept[order] != UNKNOWN).any(1)]
-        return cls(torch.tensor(x[rows], dtype=torch.float64, device=devices.resolve(device)), kept[rows], rows)
+        rows = order[(kept[order] != UNDISCLOSED).any(1)]
+        return cls(torch.tensor(x[rows], dtype=torch.float64, device=devices.resolve_device(device)), kept[rows], rows)
 
-    def attributes(self) -> list[Classes]:
-        return [Classes.of(torch.as_tensor(column, device=self.x.device)) for column in self.codes.T]
+    def attributes(self) -> list[ClassRows]:
+        return [ClassRows.from_codes(torch.as_tensor(column, device=self.x.device)) for column in self.codes.T]
 
     def released(self, x: FloatArray, moved: torch.Tensor, strength: float) -> FloatArray:
         """The whole table with these users a share of the way to where they were carried."""
@@ -101,17 +102,17 @@ class _Table:
         return out
 
 
-def _privacy(attributes: list[Classes], eps: float) -> Task:
+def _privacy(attributes: list[ClassRows], eps: float) -> Task:
     def task(x: torch.Tensor) -> tuple[float, torch.Tensor]:
-        fits = [class_divergence(classes.moments(x), eps) for classes in attributes]
-        slopes = [gradient(x, classes, fit) for classes, fit in zip(attributes, fits, strict=True)]
+        fits = [compute_divergence(classes.compute_moments(x), eps) for classes in attributes]
+        slopes = [compute_gradient(x, classes, fit) for classes, fit in zip(attributes, fits, strict=True)]
         return sum(float(fit.value) for fit in fits) / len(fits), sum(slopes[1:], slopes[0]) / len(fits)
 
     return task
 
 
-@dataclass(frozen=True)
-class AttrCloakDF:
+@dataclass
+class AttrCloakDF(EmbeddingTransformer):
     """The paper's form without data: the privacy loss against the squared distance from the start, weighed by MGDA.
 
     `weight` fixes the weight of the privacy loss instead (the ablation of Figure 5). `strength` walks straight from the
@@ -131,7 +132,6 @@ class AttrCloakDF:
     steps: int = 2000
     ridge: float = 1e-3
     raw_sum: bool = False
-    device: str | None = None
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: Utility | None = None
@@ -150,8 +150,8 @@ class AttrCloakDF:
         return _weighed(self, x, table, retention)
 
 
-@dataclass(frozen=True)
-class AttrCloakDD:
+@dataclass
+class AttrCloakDD(EmbeddingTransformer):
     """The paper's form with data: the privacy loss against the recommendation loss, weighed by MGDA.
 
     The recommendation loss is the `utility` of the call, a differentiable loss of the whole table of user vectors.
@@ -168,7 +168,6 @@ class AttrCloakDD:
     rate: float = 1e-3
     steps: int = 2000
     ridge: float = 1e-3
-    device: str | None = None
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: Utility | None = None
@@ -203,13 +202,13 @@ def _weighed(method: AttrCloakDF | AttrCloakDD, x: FloatArray, table: _Table, re
     def weigh(g_u: torch.Tensor, g_r: torch.Tensor) -> float:
         return two_task_weight(g_u, g_r, floor=method.floor) if method.weight is None else method.weight
 
-    privacy = _privacy(table.attributes(), ridge_of(table.x, method.ridge))
+    privacy = _privacy(table.attributes(), choose_ridge(table.x, method.ridge))
     moved = descend(table.x, privacy, retention, weigh, rate=method.rate, steps=method.steps)
     return table.released(x, moved, method.strength)
 
 
-@dataclass(frozen=True)
-class AttrCloak:
+@dataclass
+class AttrCloak(EmbeddingTransformer):
     """The two goals as one with a limit: the least displacement that makes the classes alike, or what a budget buys.
 
     `target_kl` is the class divergence to stay under; `budget` instead is the displacement to stay under, as a share of
@@ -224,7 +223,6 @@ class AttrCloak:
     target_kl: float | None = None
     budget: float | None = None
     ridge: float = 1e-3
-    device: str | None = None
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: Utility | None = None
@@ -235,27 +233,27 @@ class AttrCloak:
         table = _Table.of(x, codes, self.device)
         if not len(table.rows) or self.strength == 0:
             return x.astype(np.float32)
-        eps = ridge_of(table.x, self.ridge)
+        eps = choose_ridge(table.x, self.ridge)
         kinds, cell = np.unique(table.codes, axis=0, return_inverse=True)
         codes_of_rows = torch.as_tensor(cell.reshape(-1), device=table.x.device)
-        cells = Moments.of(table.x, codes_of_rows, len(kinds))
+        cells = Moments.from_rows(table.x, codes_of_rows, len(kinds))
         on_cpu = Moments(cells.n.cpu(), cells.mean.cpu(), cells.scatter.cpu())
         tradeoff = Tradeoff(on_cpu, torch.as_tensor(kinds), eps)
-        A, b = (t.to(table.x.device) for t in tradeoff.maps(self._aim(tradeoff, table, eps, x)))
+        A, b = (t.to(table.x.device) for t in tradeoff.compute_maps(self._aim(tradeoff, table, eps, x)))
         moved = torch.empty_like(table.x)
-        for rows, mean, turn, to in zip(Classes.of(codes_of_rows).rows, cells.mean, A, b, strict=True):
+        for rows, mean, turn, to in zip(ClassRows.from_codes(codes_of_rows).rows, cells.mean, A, b, strict=True):
             moved[rows] = (table.x[rows] - mean) @ turn + to
         return table.released(x, moved, 1.0)
 
-    def _aim(self, tradeoff: Tradeoff, table: _Table, eps: float, x: FloatArray) -> Point:
+    def _aim(self, tradeoff: Tradeoff, table: _Table, eps: float, x: FloatArray) -> TradeoffPoint:
         if self.budget is not None:
             allowed = self.strength * self.budget * float(np.linalg.norm(x - x.mean(0)))
-            return tradeoff.within(allowed**2 / (len(table.rows) * tradeoff.scale))
+            return tradeoff.minimize_divergence(allowed**2 / (len(table.rows) * tradeoff.scale))
         now, aim = tradeoff.start.divergence, self.target_kl
         if aim is None:
             carried = carry(table.x, cells_of(table.codes, minimum=2 * x.shape[1]))
             aim = _privacy(table.attributes(), eps)(carried)[0]
-        return tradeoff.reach(now + self.strength * (aim - now))
+        return tradeoff.minimize_displacement(now + self.strength * (aim - now))
 
     def _check(self) -> None:
         if self.target_kl is not None and self.budget is not None:

@@ -23,10 +23,11 @@ import torch
 
 from recveil.core import device as devices
 from recveil.core.errors import UsageError, unknown_name
-from recveil.core.progress import track
+from recveil.core.progress import track_progress
 from recveil.core.traits import DefenseTraits, Range
-from recveil.core.types import UNKNOWN, FloatArray, IntArray
+from recveil.core.types import UNDISCLOSED, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of, check_table
+from recveil.defenses.embeddings.transformers import EmbeddingTransformer
 
 __all__ = ["D2D", "U2U", "mmd", "order_hinge", "pair_distance"]
 
@@ -141,8 +142,8 @@ def order_hinge(x: FloatArray, items: FloatArray, *, k: int = 20, margin: float 
     return loss
 
 
-@dataclass(frozen=True)
-class U2U:
+@dataclass
+class U2U(EmbeddingTransformer):
     """User-to-user unlearning: pull users of different classes together. Injects the label for trees.
 
     `learning_rate` is in standard deviations of the table, `weight` that of the retention loss: `"l2"`, the squared
@@ -158,7 +159,6 @@ class U2U:
     weight: float = 0.01
     retention: str = "l2"
     strength: float = 1.0
-    device: str | None = None
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: Loss | None = None
@@ -167,8 +167,8 @@ class U2U:
         return _descend(self, pair_distance, x, codes, utility)
 
 
-@dataclass(frozen=True)
-class D2D:
+@dataclass
+class D2D(EmbeddingTransformer):
     """Distribution-to-distribution unlearning: pull the class distributions together until their MMD is zero.
 
     The fields are those of `U2U`. It stops where the unbiased MMD of every attribute is at zero or below, and takes
@@ -180,7 +180,6 @@ class D2D:
     weight: float = 0.1
     retention: str = "l2"
     strength: float = 1.0
-    device: str | None = None
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: Loss | None = None
@@ -198,10 +197,10 @@ def _descend(
     """
     check_table(x, codes, method.strength)
     utility = _chosen(method, utility)
-    where = devices.resolve(method.device)
+    where = devices.resolve_device(method.device)
     attributes = _classes(codes, where)
     table = torch.tensor(x, dtype=torch.float64, device=where)
-    known = torch.as_tensor((codes.reshape(len(x), -1) != UNKNOWN).any(1), device=where)
+    known = torch.as_tensor((codes.reshape(len(x), -1) != UNDISCLOSED).any(1), device=where)
     spread = table[known].std(0, correction=0) if attributes else table.new_zeros(x.shape[1])
     unit = float(spread.square().sum()) ** 0.5
     if unit == 0 or method.strength == 0:
@@ -211,7 +210,7 @@ def _descend(
     free = known[:, None] & (spread > 1e-6 * unit)
     users = start.clone().requires_grad_()
     adam = torch.optim.Adam([users], lr=method.learning_rate / x.shape[1] ** 0.5, eps=1e-8 / len(x))
-    for _ in track(range(method.steps), f"unlearning ({type(method).__name__})", method.steps):
+    for _ in track_progress(range(method.steps), f"unlearning ({type(method).__name__})", method.steps):
         now = users.detach()
         pulls = [gradient for value, gradient in (objective(now, m) for m in attributes) if value > 0]
         if not pulls:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from recveil.core.errors import DataError, UsageError
-from recveil.core.types import UNKNOWN, FloatArray, IntArray
+from recveil.core.types import UNDISCLOSED, FloatArray, IntArray
 
 __all__ = ["Cells", "alone", "cells_of", "check_table", "find"]
 
@@ -59,7 +59,7 @@ def find(codes: IntArray, keys: IntArray) -> IntArray:
     codes = codes[:, None] if codes.ndim == 1 else codes
     if codes.shape[1] != keys.shape[1]:
         raise DataError(f"The map was fitted with {keys.shape[1]} attributes; codes for {codes.shape[1]} were given.")
-    out = np.full(len(codes), UNKNOWN, dtype=np.int64)
+    out = np.full(len(codes), UNDISCLOSED, dtype=np.int64)
     for k, key in enumerate(keys):
         out[((codes == key) | (key == ANY)).all(1)] = k
     return out
@@ -83,7 +83,7 @@ def _cells(codes: IntArray) -> Cells:
     Left out of all cells, such a user would keep the attribute that is known.
     """
     known = (codes >= 0).any(1)
-    out = np.full(len(codes), UNKNOWN, dtype=np.int64)
+    out = np.full(len(codes), UNDISCLOSED, dtype=np.int64)
     if codes.shape[1] == 1:  # counting is many times faster than sorting rows
         present = np.bincount(codes[known, 0]) > 0
         out[known] = (present.cumsum() - 1)[codes[known, 0]]

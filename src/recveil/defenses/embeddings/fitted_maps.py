@@ -1,4 +1,4 @@
-"""Fitted maps: what carried the users of a fit, kept for users who come later, on disk without pickle.
+"""Fitted maps: what carried the users of a fit, kept for later users.
 
 A map is a list of stages. Each cuts the users into cells and carries each cell by an `AffineMap` or by the rounds of a
 `SlicedMap`. A user of an unknown class, or of one that was not there at the fit, takes what needs no label only.
@@ -6,27 +6,17 @@ A map is a list of stages. Each cuts the users into cells and carries each cell 
 
 from __future__ import annotations
 
-import json
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
-from recveil.core import device as devices
-from recveil.core.errors import DataError, UsageError
-from recveil.core.files import writing
-from recveil.core.random import generator
+from recveil.core.errors import DataError
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import find
-from recveil.transport.quantile_alignment import apply_shifts
+from recveil.transport.quantile_alignment import KNOTS, interpolate_shifts
 
-__all__ = ["AffineMap", "FittedMap", "Keeps", "SlicedMap", "Stage", "blend", "unit"]
+__all__ = ["AffineMap", "FittedMap", "SlicedMap", "Stage", "blend", "unit"]
 
-FORMAT = "recveil map 1"
 BLOCK = 1 << 14
 """Rows that go through all rounds together: few enough to stay in the processor's cache."""
 
@@ -47,6 +37,15 @@ class AffineMap:
             rows = (codes == k) if k < len(self.A) - 1 else (codes < 0)
             out[rows] = (x[rows].double() - self.center[k]) @ self.A[k] + self.m
         return out
+
+    def to_tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors that make up the map, by name."""
+        return {"center": self.center, "A": self.A, "m": self.m}
+
+    def has_shape(self, n_cells: int, dimensions: int) -> bool:
+        """Whether the map is for so many cells of vectors of so many dimensions."""
+        shapes = [tuple(tensor.shape) for tensor in (self.center, self.A, self.m)]
+        return shapes == [(n_cells + 1, dimensions), (n_cells + 1, dimensions, dimensions), (dimensions,)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,15 +73,24 @@ class SlicedMap:
         m, to, back, shifts = (t.float() for t in (self.m, self.to, self.back, self.shifts))
         y = x - m
         for r in range(len(to)):
-            y.addmm_(apply_shifts(y @ to[r], shifts[r, k]), back[r])
+            y.addmm_(interpolate_shifts(y @ to[r], shifts[r, k]), back[r])
         return y + m
+
+    def to_tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors that make up the map, by name."""
+        return {"m": self.m, "to": self.to, "back": self.back, "shifts": self.shifts}
+
+    def has_shape(self, n_cells: int, dimensions: int) -> bool:
+        """Whether the map is for so many cells of vectors of so many dimensions."""
+        rounds, square = len(self.to), (len(self.to), dimensions, dimensions)
+        shifts = (rounds, n_cells, dimensions, KNOTS)
+        shapes = [tuple(tensor.shape) for tensor in (self.to, self.back, self.shifts)]
+        return self.m.shape == (dimensions,) and (not rounds or shapes == [square, square, shifts])
 
 
 Carrier = AffineMap | SlicedMap
 Stage = tuple[IntArray, Carrier]
 """The keys of the cells, and what carries them."""
-
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (AffineMap, SlicedMap)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,108 +100,17 @@ class FittedMap:
     stages: list[Stage]
     strength: float
     norm: float
-    d: int
+    dimensions: int
 
     def __call__(self, x: FloatArray, codes: IntArray, device: torch.device) -> FloatArray:
         """Where users go whose codes are known, in part or not at all (-1)."""
-        if x.ndim != 2 or x.shape[1] != self.d:
-            raise DataError(f"The map is for vectors of {self.d} dimensions; got a table of shape {x.shape}.")
+        if x.ndim != 2 or x.shape[1] != self.dimensions:
+            raise DataError(f"The map is for vectors of {self.dimensions} dimensions; got a table of shape {x.shape}.")
         start = torch.tensor(x, device=device).double()
         moved = unit(start, self.norm)
         for keys, stage in self.stages:
-            moved = _on(stage, device)(moved, torch.as_tensor(find(codes, keys), device=device))
+            moved = _move_to(stage, device)(moved, torch.as_tensor(find(codes, keys), device=device))
         return blend(start, moved, self.strength)
-
-    def save(self, path: str | Path) -> None:
-        """Write the map to a file: safetensors, with what is not an array as JSON in its header."""
-        from safetensors.numpy import save_file
-
-        arrays = {}
-        for n, (keys, stage) in enumerate(self.stages):
-            arrays[f"{n}.keys"] = keys
-            tensors = {k: v for k, v in vars(stage).items() if isinstance(v, torch.Tensor)}
-            arrays |= {f"{n}.{k}": np.ascontiguousarray(v.cpu().numpy()) for k, v in tensors.items()}
-        kinds = [type(stage).__name__ for _, stage in self.stages]
-        about = {"strength": self.strength, "norm": self.norm, "d": self.d, "stages": kinds}
-        with writing(path) as temporary:
-            save_file(arrays, temporary, metadata={"format": FORMAT, "about": json.dumps(about)})
-
-    @classmethod
-    def load(cls, path: str | Path) -> FittedMap:
-        """The map in a file that `save` wrote."""
-        about, arrays = _read(Path(path))
-        stages: list[Stage] = []
-        try:
-            for n, kind in enumerate(about["stages"]):
-                parts = {k.partition(".")[2]: v for k, v in arrays.items() if k.partition(".")[0] == str(n)}
-                keys, make = parts.pop("keys"), KINDS[kind]
-                stages.append((keys, make(**{k: torch.from_numpy(v) for k, v in parts.items()})))
-            return cls(stages, float(about["strength"]), float(about["norm"]), int(about["d"]))
-        except (KeyError, TypeError, ValueError):
-            raise DataError(f"Parts of the map in {path} are missing. Fit and save the map again.") from None
-
-
-@dataclass
-class Keeps(ABC):
-    """A defense whose map can be kept: the methods of a scikit-learn transformer, for arrays.
-
-    `y` holds codes, one for each user or a row of several attributes; -1 is unknown. Departs: no `BaseEstimator`, since
-    a dataclass already says what the parameters are, and a pipeline hands no `y` to `transform`.
-    """
-
-    map_: FittedMap | None = field(init=False, default=None, repr=False, compare=False)
-
-    @abstractmethod
-    def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
-        """The table to publish, and the map for users who come later."""
-
-    def __call__(
-        self,
-        x: FloatArray,
-        codes: IntArray,
-        *,
-        rng: np.random.Generator,
-        utility: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    ) -> FloatArray:
-        """The cloaked table; `utility` is not used."""
-        return self.release(x, codes, rng)[0]
-
-    def fit(self, X: FloatArray, y: IntArray, *, rng: np.random.Generator | None = None) -> Self:
-        """Learn the map of each class."""
-        self.map_ = self.release(X, np.asarray(y), rng or generator(0, "cloak"))[1]
-        return self
-
-    def fit_transform(self, X: FloatArray, y: IntArray, *, rng: np.random.Generator | None = None) -> FloatArray:
-        """Learn the map, and give the table to publish of these same users.
-
-        What is random in a defense is meant for them; users who come later go through the exact map (`transform`).
-        """
-        out, self.map_ = self.release(X, np.asarray(y), rng or generator(0, "cloak"))
-        return out
-
-    def transform(self, X: FloatArray, y: IntArray | None = None) -> FloatArray:
-        """Carry users who were not in the fit; without `y`, and where it is -1, by the map that needs no label."""
-        codes = np.full(len(X), -1) if y is None else np.asarray(y)
-        fitted = self._fitted()
-        if y is None and fitted.stages:
-            codes = np.full((len(X), fitted.stages[0][0].shape[1]), -1)
-        return fitted(X, codes, devices.resolve(getattr(self, "device", None)))
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted map to a file (safetensors)."""
-        self._fitted().save(path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """A defense with the fitted map of that file; ready to `transform`."""
-        made = cls()
-        made.map_ = FittedMap.load(path)
-        return made
-
-    def _fitted(self) -> FittedMap:
-        if self.map_ is None:
-            raise UsageError(f"This {type(self).__name__} has no map yet. Call fit(X, y), or load(path).")
-        return self.map_
 
 
 def unit(x: torch.Tensor, norm: float) -> torch.Tensor:
@@ -207,24 +124,6 @@ def blend(start: torch.Tensor, moved: torch.Tensor, strength: float) -> FloatArr
     return out
 
 
-def _on(stage: Carrier, device: torch.device) -> Carrier:
-    moved: dict[str, Any] = {k: v.to(device) for k, v in vars(stage).items() if isinstance(v, torch.Tensor)}
-    return replace(stage, **moved)
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{path} cannot be read as a saved map ({error}). Fit and save the map again.") from error
-    if header.get("format") != FORMAT:
-        raise DataError(f"{path} is not a saved map ('{FORMAT}'). Name a file that `save` of a defense wrote.")
-    try:
-        about = dict(json.loads(header["about"]))
-    except (KeyError, TypeError, ValueError):
-        about = {}  # whatever is asked of it is missing
-    return about, arrays
+def _move_to(stage: Carrier, device: torch.device) -> Carrier:
+    moved = {name: tensor.to(device) for name, tensor in stage.to_tensors().items()}
+    return replace(stage, **moved)  # type: ignore[arg-type]

@@ -22,7 +22,8 @@ from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics, plan_passes
 from recveil.defenses.embeddings.cells import Cells, cells_of, check_table
-from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Keeps, Stage, blend
+from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Stage, blend
+from recveil.defenses.embeddings.transformers import MapTransformer
 from recveil.transport import bures_wasserstein as gaussian
 from recveil.transport.moments import Moments
 
@@ -56,7 +57,7 @@ def fit_map(moments: Moments) -> AffineMap:
     too small to be equalized, they would still speak to an attacker who standardizes. Where one class spans fewer
     directions than another (n_k <= d), one ridge is added to all and the moments become equal only approximately.
     """
-    whole = moments.pooled()
+    whole = moments.pool_classes()
     m, C = whole.mean[0], whole.covariance[0]
     values, vectors = torch.linalg.eigh((moments.weights[:, None, None] * moments.covariance).sum(0))
     varied = values > 1e-10 * values[-1].clamp(min=1e-300)
@@ -68,15 +69,15 @@ def fit_map(moments: Moments) -> AffineMap:
     if regularized:
         ridge = RIDGE * pooled.diagonal().mean() * torch.eye(r, dtype=C.dtype, device=C.device)
         classes, pooled = classes + ridge, pooled + ridge
-    B = gaussian.barycenter(classes, moments.weights)
+    B = gaussian.compute_barycenter(classes, moments.weights)
     every = torch.cat([classes, pooled[None]])
-    inside = gaussian.transport(every, B)
+    inside = gaussian.compute_transport(every, B)
     center = torch.cat([moments.mean, whole.mean])
     return AffineMap(center, basis @ inside @ basis.T, m, regularized)
 
 
 @dataclass
-class Gaussian(Keeps):
+class Gaussian(MapTransformer):
     """Equal class means and covariances by least displacement, in closed form.
 
     `strength` walks straight from nothing (0) to all of it (1). Users whose attribute is unknown are carried by the map
@@ -87,9 +88,8 @@ class Gaussian(Keeps):
     needs_sample: ClassVar[bool] = False
 
     strength: float = 1.0
-    device: str | None = None
 
-    def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
+    def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The cloaked table and the map that made it."""
         check_table(x, codes, self.strength)
         start = torch.tensor(x, device=devices.resolve_device(self.device)).double()
@@ -110,7 +110,7 @@ def carry(x: torch.Tensor, passes: list[Cells]) -> torch.Tensor:
 
 def plain(x: torch.Tensor, cells: Cells) -> Moments:
     """The moments of all users of each cell."""
-    return Moments.of(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes)
+    return Moments.from_rows(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes)
 
 
 def fit_stages(
@@ -130,8 +130,8 @@ def compose_stages(moments: Moments, passes: list[Cells]) -> tuple[CellAffine, l
     """Compose the maps of all passes over the cells; affine maps carry moments exactly, so no row is read."""
     total, regularized = CellAffine.identity(moments), False
     for cells in passes:
-        stage = fit_map(moments.grouped(cells.codes.tolist(), cells.n_classes))
+        stage = fit_map(moments.group_classes(cells.codes.tolist(), cells.n_classes))
         step = CellAffine.from_stage(stage, cells.codes.tolist())
-        moments = moments.carried(step.center, step.A, step.m)
+        moments = moments.apply_affine(step.center, step.A, step.m)
         total, regularized = total.compose_with(step), regularized or stage.regularized
     return total, [FEW_USERS_NOTE] if regularized else []

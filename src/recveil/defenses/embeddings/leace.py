@@ -27,7 +27,8 @@ from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics
 from recveil.defenses.embeddings.cells import cells_of, check_table
-from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Keeps, Stage, blend
+from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Stage, blend
+from recveil.defenses.embeddings.transformers import MapTransformer
 from recveil.transport.moments import Moments
 
 __all__ = ["Leace", "fit_map"]
@@ -62,7 +63,7 @@ def fit_map(everyone: Moments, attributes: Sequence[Moments]) -> AffineMap:
     varied = values > FLOOR * values[-1].clamp(min=1e-300)
     scale, basis = values[varied].sqrt(), vectors[:, varied]  # W = basis / scale, up to a rotation
     # Cov(x, one-hot k) is p_k (m_k - m); over sqrt(p_k), all these span the same and are correlations.
-    gaps = [moments.weights.sqrt()[:, None] * (moments.mean - moments.pooled().mean) for moments in attributes]
+    gaps = [moments.weights.sqrt()[:, None] * (moments.mean - moments.pool_classes().mean) for moments in attributes]
     cross = torch.cat(gaps) @ basis / scale
     _, correlations, directions = torch.linalg.svd(cross, full_matrices=False)
     U = directions[correlations > TOLERANCE].T  # (r, at most sum of K_j - 1)
@@ -73,7 +74,7 @@ def fit_map(everyone: Moments, attributes: Sequence[Moments]) -> AffineMap:
 
 
 @dataclass
-class Leace(Keeps):
+class Leace(MapTransformer):
     """Erase what a line can read of the attributes, with least displacement; needs no label when applied.
 
     `strength` walks straight from nothing (0) to all of it (1). Several attributes are erased together. Users whose
@@ -84,9 +85,8 @@ class Leace(Keeps):
     needs_sample: ClassVar[bool] = False
 
     strength: float = 1.0
-    device: str | None = None
 
-    def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
+    def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The cloaked table and the map that made it; `rng` is not used."""
         check_table(x, codes, self.strength)
         start = torch.tensor(x, dtype=torch.float64, device=devices.resolve_device(self.device))
@@ -95,8 +95,8 @@ class Leace(Keeps):
         if not told:
             return blend(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
         nobody = torch.full((len(x),), -1, device=start.device)
-        classes = [Moments.of(start, torch.as_tensor(c.codes, device=start.device), c.n_classes) for c in told]
-        erasing = fit_map(Moments.of(start, nobody + 1, 1), classes)
+        classes = [Moments.from_rows(start, torch.as_tensor(c.codes, device=start.device), c.n_classes) for c in told]
+        erasing = fit_map(Moments.from_rows(start, nobody + 1, 1), classes)
         stage: Stage = (np.empty((0, columns.shape[1]), dtype=np.int64), erasing)  # no cell: all users are of none
         fitted = FittedMap([stage], self.strength, 0.0, x.shape[1])
         return blend(start, erasing(start, nobody), self.strength), fitted
@@ -108,9 +108,9 @@ class Leace(Keeps):
             present = np.unique(column[(moments.n > 0).numpy() & (column >= 0)])
             if len(present) > 1:
                 groups = np.where(np.isin(column, present), np.searchsorted(present, column), -1)
-                classes.append(moments.grouped(groups.tolist(), len(present)))
+                classes.append(moments.group_classes(groups.tolist(), len(present)))
         if not classes:
             return CellMap(CellAffine.identity(moments)), []
-        erasing = fit_map(moments.pooled(), classes)
+        erasing = fit_map(moments.pool_classes(), classes)
         full = CellAffine.from_stage(erasing, [-1] * len(moments.n))
         return CellMap(full).blend_with_identity(self.strength), []

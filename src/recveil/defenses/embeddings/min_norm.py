@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from recveil.core.progress import track
+from recveil.core.progress import track_progress
 
 __all__ = ["Task", "descend", "two_task_weight"]
 
@@ -43,7 +43,7 @@ def descend(
     x = x.clone()
     adam = torch.optim.Adam([x], lr=rate)
     recent: deque[float] = deque(maxlen=WINDOW + 1)
-    for _ in track(range(steps), "AttrCloak", steps):
+    for _ in track_progress(range(steps), "AttrCloak", steps):
         (loss_u, g_u), (loss_r, g_r) = privacy(x), retention(x)
         a = weigh(g_u, g_r)
         recent.append(a * loss_u + (1 - a) * loss_r)

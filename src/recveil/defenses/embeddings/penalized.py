@@ -21,6 +21,7 @@ from recveil.core.random import make_torch_generator
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table
+from recveil.defenses.embeddings.transformers import EmbeddingTransformer
 from recveil.defenses.training.adversarial import Adversarial
 from recveil.defenses.training.raid import RaidPaper
 
@@ -48,8 +49,8 @@ RETENTION = ("l2", "utility")
 Loss = Callable[[torch.Tensor], torch.Tensor]
 
 
-@dataclass(frozen=True)
-class Penalized:
+@dataclass
+class Penalized(EmbeddingTransformer):
     """A defense made for training, on a table that is already trained.
 
     `epochs` passes of `steps` steps of Adam, of which the rate falls from `learning_rate` (in standard deviations of
@@ -68,7 +69,6 @@ class Penalized:
     retention: str = "l2"
     batch_size: int = 8192
     strength: float = 1.0
-    device: str | None = None
 
     def __post_init__(self) -> None:
         if self.retention not in RETENTION:
@@ -146,14 +146,14 @@ def _attributes(codes: IntArray) -> list[Attribute]:
     ]
 
 
-@dataclass(frozen=True)
+@dataclass
 class AdversarialPoT(Penalized):
     """Adversarial discriminators against a table that is already trained."""
 
     defense: TrainingDefense = field(default_factory=Adversarial)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RaidPoT(Penalized):
     """RAID's pull to the barycenter of the classes, on a table that is already trained."""
 

@@ -30,12 +30,13 @@ from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics, plan_passes
 from recveil.defenses.embeddings.cells import Cells, alone, cells_of, check_table
-from recveil.defenses.embeddings.fitted_maps import FittedMap, Keeps, SlicedMap, blend, unit
+from recveil.defenses.embeddings.fitted_maps import FittedMap, SlicedMap, blend, unit
 from recveil.defenses.embeddings.gaussian import compose_stages, fit_stages
+from recveil.defenses.embeddings.transformers import MapTransformer
 from recveil.transport import bures_wasserstein as gaussian
 from recveil.transport.moments import Moments
-from recveil.transport.quantile_alignment import align_axes, fit_shifts, random_rotation
-from recveil.transport.robust_moments import bulk
+from recveil.transport.quantile_alignment import align_axes, draw_rotation, fit_shifts
+from recveil.transport.robust_moments import fit_bulk_moments
 
 __all__ = ["MOST_OF_LARGE", "Sliced", "carry_rounds"]
 
@@ -85,7 +86,7 @@ LARGE = 10_000
 
 
 @dataclass
-class Sliced(Keeps):
+class Sliced(MapTransformer):
     """Every class a sample of one distribution, as far as random axes can tell.
 
     `rounds`: one for every 75 users (40 where the table has heavy tails), at most five for each dimension, from 10 to
@@ -101,13 +102,6 @@ class Sliced(Keeps):
     drawn: bool = True
     strength: float = 1.0
     norm: str = "keep"
-    device: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.norm not in ("keep", "unit"):
-            raise UsageError(f"norm must be 'keep' or 'unit' (dot products without bias only); got '{self.norm}'.")
-        if (self.rounds or 0) < 0:
-            raise UsageError(f"rounds must not be negative; got {self.rounds}.")
 
     def __call__(
         self,
@@ -120,7 +114,7 @@ class Sliced(Keeps):
         """The cloaked table; `utility` is not used."""
         return self._carried(x, codes, rng, kept=False)[0]
 
-    def release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
+    def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The cloaked table, and the exact maps for users who come later."""
         return self._carried(x, codes, rng, kept=True)
 
@@ -145,6 +139,10 @@ class Sliced(Keeps):
         self, x: FloatArray, codes: IntArray, rng: np.random.Generator, *, kept: bool
     ) -> tuple[FloatArray, FittedMap]:
         """The same table whether the map is to be kept or not; a map that is not has no rounds in it."""
+        if self.norm not in ("keep", "unit"):
+            raise UsageError(f"norm must be 'keep' or 'unit' (dot products without bias only); got '{self.norm}'.")
+        if (self.rounds or 0) < 0:
+            raise UsageError(f"rounds must not be negative; got {self.rounds}.")
         check_table(x, codes, self.strength)
         where = devices.resolve_device(self.device)
         draws = make_torch_generator(rng, where)
@@ -198,7 +196,7 @@ def _users_for_a_round(x: torch.Tensor) -> float:
 
 
 def _moments(x: torch.Tensor, cells: Cells) -> Moments:
-    return bulk(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes, most=LARGE)
+    return fit_bulk_moments(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes, max_rows=LARGE)
 
 
 class _Frames:
@@ -216,7 +214,7 @@ class _Frames:
         if share == 0:
             return torch.diag(_inverse(self.columns)), torch.diag(self.columns)
         first = min(self.d, max(2, self.d // share))
-        blocks = [random_rotation(n, self.draws) for n in (first, self.d - first) if n]
+        blocks = [draw_rotation(n, self.draws) for n in (first, self.d - first) if n]
         rotation = torch.block_diag(*blocks)  # type: ignore[no-untyped-call]
         return self.vectors * _inverse(self.scale) @ rotation, rotation.mT @ (self.vectors * self.scale).mT
 
@@ -287,7 +285,7 @@ def _draw(x: torch.Tensor, cells: Cells, draws: torch.Generator) -> torch.Tensor
     now, then = _moments(x, cells), _moments(aim, cells)
     A = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(cells.n_classes, -1, -1)
     if bool((now.n > x.shape[1]).all()):  # fewer users have no covariance to speak of: only the means are drawn anew
-        A = gaussian.transport(now.covariance, then.covariance)
+        A = gaussian.compute_transport(now.covariance, then.covariance)
     out = x.clone()
     for k in range(cells.n_classes):
         out[codes == k] = (x[codes == k] - now.mean[k]) @ A[k] + then.mean[k]

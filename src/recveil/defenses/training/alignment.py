@@ -19,8 +19,8 @@ from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import cells_of
 from recveil.defenses.embeddings.gaussian import carry
 from recveil.defenses.embeddings.sliced import carry_rounds
-from recveil.transport.barycenter import Barycenter, barycenter, free_barycenter
-from recveil.transport.distances import squared_distances, typical_distance
+from recveil.transport.barycenter import Barycenter, fit_barycenter, fit_free_barycenter
+from recveil.transport.distances import compute_squared_distances, compute_typical_distance
 from recveil.transport.sinkhorn import sinkhorn
 
 __all__ = ["SEEDINGS", "Alignment", "Atoms", "ClassMaps", "Places", "far_apart", "stratified"]
@@ -67,16 +67,16 @@ class Atoms:
 
     def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
         """Barycentric projections of the users."""
-        scale = typical_distance(x)
+        scale = compute_typical_distance(x)
         if renew or self.center is None:
             drawn = SEEDINGS[self.seeding](x.cpu().numpy(), self.codes.cpu().numpy(), self.atoms, self.rng)
-            solve = free_barycenter if self.free_support else barycenter
+            solve = fit_free_barycenter if self.free_support else fit_barycenter
             self.center = solve(
                 x, self.codes, x[torch.as_tensor(drawn, device=x.device)], tau=self.tau * scale, tolerance=TOLERANCE
             )
             self.potentials = None
         plan = sinkhorn(
-            squared_distances(x, self.center.atoms),
+            compute_squared_distances(x, self.center.atoms),
             self.codes,
             self.center.weights,
             epsilon=self.epsilon * scale,
@@ -84,7 +84,7 @@ class Atoms:
             start=self.potentials,
         )
         self.potentials = plan.potentials
-        return Places(*plan.project(self.center.atoms))
+        return Places(*plan.project_points(self.center.atoms))
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ import torch
 
 from recveil.core.types import Attribute
 from recveil.defenses.training.alignment import Alignment
-from recveil.transport.distances import typical_distance
+from recveil.transport.distances import compute_typical_distance
 
 __all__ = ["Pull"]
 
@@ -41,7 +41,7 @@ class Pull:
         assert self.alignment is not None
         x = table[self.rows].float()
         places = self.alignment(x, renew=renew)
-        self.scale = typical_distance(x)
+        self.scale = compute_typical_distance(x)
         aim = places.toward - x if self.along else places.toward
         self.aim = x.new_zeros(table.shape).index_copy(0, self.rows, aim)
         self.spread = x.new_zeros(len(table)).index_copy(0, self.rows, places.spread)

@@ -1,0 +1,124 @@
+"""Fitted maps on disk: arrays as safetensors, everything else as JSON in the header. Nothing is unpickled.
+
+A file says by which method and options the map was fitted and which classes it knows, so it is made readable by its
+owner alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from recveil.core.errors import DataError
+from recveil.core.files import write_atomically
+from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, SlicedMap, Stage
+
+__all__ = ["Option", "SavedMap"]
+
+FORMAT = "recveil map 2"
+ADVICE = "Fit and save the map again."
+STAGE_TYPES: dict[str, type[AffineMap] | type[SlicedMap]] = {"AffineMap": AffineMap, "SlicedMap": SlicedMap}
+
+Option = bool | int | float | str | None
+"""Value of an option, as JSON has it."""
+
+
+class _Header(BaseModel):
+    """Everything in a map file that is not an array."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    method: str
+    options: dict[str, Option]
+    classes: list[list[int] | list[str]]
+    feature_names: list[str] | None
+    stages: list[Literal["AffineMap", "SlicedMap"]]
+    strength: float = Field(ge=0, le=1)
+    norm: float = Field(ge=0, allow_inf_nan=False)
+    dimensions: int = Field(ge=1)
+
+
+@dataclass(frozen=True, eq=False)
+class SavedMap:
+    """A fitted map and what a transformer needs to apply it.
+
+    Attributes:
+        method: name of the defense that fitted the map.
+        options: its options.
+        classes: sorted classes of each attribute.
+        feature_names: names of the columns of the table, if it had any.
+        fitted: the map.
+    """
+
+    method: str
+    options: dict[str, Option]
+    classes: list[NDArray[Any]]
+    feature_names: list[str] | None
+    fitted: FittedMap
+
+    def write_file(self, path: str | Path) -> None:
+        """Write the map to a file that only its owner can read."""
+        from safetensors.numpy import save_file
+
+        arrays: dict[str, NDArray[Any]] = {}
+        for n, (keys, stage) in enumerate(self.fitted.stages):
+            arrays[f"{n}.keys"] = keys
+            for name, tensor in stage.to_tensors().items():
+                arrays[f"{n}.{name}"] = np.ascontiguousarray(tensor.cpu().numpy())
+        header = _Header(
+            method=self.method,
+            options=self.options,
+            classes=[labels.tolist() for labels in self.classes],
+            feature_names=self.feature_names,
+            stages=[type(stage).__name__ for _, stage in self.fitted.stages],  # type: ignore[misc]
+            strength=float(self.fitted.strength),
+            norm=self.fitted.norm,
+            dimensions=self.fitted.dimensions,
+        )
+        with write_atomically(path, private=True) as temporary:
+            save_file(arrays, temporary, metadata={"format": FORMAT, "header": header.model_dump_json()})
+
+    @classmethod
+    def read_file(cls, path: str | Path) -> SavedMap:
+        """Read a file that `write_file` wrote; a file with parts missing or of other shapes is an error."""
+        header, arrays = _read_parts(Path(path))
+        stages = [_read_stage(kind, n, arrays, path) for n, kind in enumerate(header.stages)]
+        for keys, stage in stages:
+            if not stage.has_shape(len(keys), header.dimensions) or keys.shape[1:] != (len(header.classes),):
+                raise DataError(f"Parts of the map in {path} do not fit together. {ADVICE}")
+        fitted = FittedMap(stages, header.strength, header.norm, header.dimensions)
+        classes = [np.array(labels, dtype=None if labels else np.int64) for labels in header.classes]
+        return cls(header.method, header.options, classes, header.feature_names, fitted)
+
+
+def _read_stage(kind: str, number: int, arrays: dict[str, NDArray[Any]], path: str | Path) -> Stage:
+    prefix = f"{number}."
+    parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    try:
+        keys = parts.pop("keys")
+        return keys, STAGE_TYPES[kind](**{name: torch.from_numpy(array) for name, array in parts.items()})  # type: ignore[arg-type]
+    except (KeyError, TypeError):
+        raise DataError(f"Parts of the map in {path} are missing. {ADVICE}") from None
+
+
+def _read_parts(path: Path) -> tuple[_Header, dict[str, NDArray[Any]]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{path} cannot be read as a saved map ({error}). {ADVICE}") from error
+    if metadata.get("format") != FORMAT:
+        raise DataError(f"{path} is not a saved map ('{FORMAT}'). Name a file that `save` of a defense wrote.")
+    try:
+        return _Header.model_validate_json(metadata.get("header", "")), arrays
+    except ValidationError:
+        raise DataError(f"Parts of the map in {path} are missing. {ADVICE}") from None
