@@ -1,138 +1,265 @@
-"""Which figures the report has, described as plain data: kind, title, caption, axis, rows, reference lines.
+"""Descriptions of figures: which points, lines and words a chart has, without drawing anything.
 
-A description can be tested without drawing anything; `charts` draws it. A new figure is a new description here and,
-where no kind fits, one new function there.
+A description can be tested as plain data; `charts` draws it. A new figure is a new description and, where no kind fits,
+one new drawing function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from recveil.report.formatting import as_dict, finite, number, text, too_small
+from recveil.core.types import Estimate
+from recveil.report.formatting import finite_or_none, format_number
 
-__all__ = ["class_size", "dots", "point", "target_figures", "utility_figures"]
+__all__ = [
+    "ClassMark",
+    "CurvePlot",
+    "DotPlot",
+    "HeatPlot",
+    "HeatSquare",
+    "IntervalPoint",
+    "MapPlot",
+    "MethodPoint",
+    "Plot",
+    "ReferenceLine",
+    "RocPlot",
+    "RocPoint",
+    "ScatterPlot",
+    "ScatterPoint",
+    "StepPlot",
+    "StrengthPlot",
+    "StrengthPoint",
+    "TradeoffPlot",
+    "build_dot_plot",
+    "list_distinct",
+    "make_point",
+]
 
-Json = Mapping[str, Any]
-Figures = list[dict[str, Any]]
+
+@dataclass(frozen=True)
+class ReferenceLine:
+    """A line to compare the points with; without a position it is explained in the legend only."""
+
+    label: str
+    position: float | None = None
 
 
-def target_figures(name: str, labels: list[str], releases: Mapping[str, Json]) -> Figures:
-    """The figures of one attribute; `releases` is the audit of each release, under "before" and "after" or just ""."""
-    confusion = [figure for release, target in releases.items() for figure in _confusion(name, labels, release, target)]
-    return _accuracy(name, releases) + _advantage(name, releases) + confusion
+@dataclass(frozen=True)
+class IntervalPoint:
+    """A value with its interval, in a group (or at a share of known users) and of a release."""
+
+    group: str
+    release: str
+    value: float
+    low: float | None
+    high: float | None
+    share: float | None = None
 
 
-def utility_figures(utility: Json, metric: str, groups: list[tuple[str, str, Json]]) -> Figures:
-    """What the recommendations are worth before and after, and the paired change, overall and for each class."""
-    shown: list[tuple[str, Json]] = [("Everyone", utility)]
-    shown += [(f"{name}: {label}", part) for name, label, part in groups if not too_small(class_size(part, metric))]
-    title = text(metric).upper()
-    levels = [
-        point(group, part, as_dict(result.get(part)).get(metric))
-        for part in ("before", "after")
-        for group, result in shown
+@dataclass(frozen=True)
+class ClassMark:
+    """One step of a histogram, one cell of a map (`density`, up to `x_end` and `y_end`), or the mean of a class."""
+
+    release: str
+    label: str
+    x: float
+    y: float
+    x_end: float | None = None
+    y_end: float | None = None
+    density: float | None = None
+
+
+@dataclass(frozen=True)
+class HeatSquare:
+    """One square of a heat map; `share` sets how full its color is."""
+
+    row: str
+    column: str
+    share: float
+    text: str
+
+
+@dataclass(frozen=True)
+class StrengthPoint:
+    """A method at one strength."""
+
+    method: str
+    strength: float
+    cost: float
+    advantage: float
+    is_knee: bool
+
+
+@dataclass(frozen=True)
+class MethodPoint:
+    """A method with its intervals both ways; `is_best` where nothing beats it."""
+
+    method: str
+    is_best: bool
+    advantage: float
+    cost: float
+    low: float | None = None
+    high: float | None = None
+    cost_low: float | None = None
+    cost_high: float | None = None
+
+
+@dataclass(frozen=True)
+class RocPoint:
+    """One point of a ROC curve."""
+
+    attack: str
+    fpr: float
+    tpr: float
+
+
+@dataclass(frozen=True)
+class ScatterPoint:
+    """A point in a plane without units."""
+
+    x: float
+    y: float
+    group: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """What every figure has; `releases` and `classes` are the entries of the legend beside its `lines`."""
+
+    id: str
+    title: str
+    caption: str = ""
+    lines: Sequence[ReferenceLine] = ()
+    releases: Sequence[str] = ()
+    classes: Sequence[str] = ()
+
+    @property
+    def kind(self) -> str:
+        """The kind of figure as one lower-case word, for style sheets."""
+        return type(self).__name__.removesuffix("Plot").lower()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotPlot(Plot):
+    """A dot with its interval for each group and release."""
+
+    axis: str
+    points: Sequence[IntervalPoint]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePlot(Plot):
+    """A line for each release over the share of known users."""
+
+    points: Sequence[IntervalPoint]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPlot(Plot):
+    """Histograms of the classes, one panel for each release."""
+
+    points: Sequence[ClassMark]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapPlot(Plot):
+    """Where the classes lie in two directions; `ranges` are the ends of the two axes."""
+
+    cells: Sequence[ClassMark]
+    means: Sequence[ClassMark]
+    ranges: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatPlot(Plot):
+    """Squares of rows against columns, both in the order of `labels`."""
+
+    labels: Sequence[str]
+    squares: Sequence[HeatSquare]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrengthPlot(Plot):
+    """Privacy against cost: a line for each method from weak to strong."""
+
+    axis: str
+    points: Sequence[StrengthPoint]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradeoffPlot(Plot):
+    """Privacy against cost: a point for each method."""
+
+    axis: str
+    points: Sequence[MethodPoint]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RocPlot(Plot):
+    """True over false positive rate of several attacks."""
+
+    points: Sequence[RocPoint]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterPlot(Plot):
+    """Points of several groups in a plane without units."""
+
+    points: Sequence[ScatterPoint]
+
+
+def make_point(group: str, release: str, estimate: Estimate | None, share: float | None = None) -> list[IntervalPoint]:
+    """Return the estimate as a point, or nothing where it is missing or not finite."""
+    value = None if estimate is None else finite_or_none(estimate.value)
+    if estimate is None or value is None:
+        return []
+    return [IntervalPoint(group, release, value, finite_or_none(estimate.low), finite_or_none(estimate.high), share)]
+
+
+def build_dot_plot(
+    plot_id: str,
+    title: str,
+    points: Sequence[IntervalPoint],
+    *,
+    axis: str,
+    lines: Mapping[str, float | None],
+    caption: str,
+) -> list[DotPlot]:
+    """Describe a dot-and-interval figure.
+
+    Args:
+        plot_id: Name of the figure on its page.
+        title: Heading.
+        points: What is drawn.
+        axis: Title of the axis.
+        lines: Position of each reference line by its label; None is left out.
+        caption: Sentence below the figure.
+
+    Returns:
+        The figure, or nothing where there is no point to draw.
+    """
+    reference = [
+        ReferenceLine(f"{label} {format_number(position)}" if position else label, position)
+        for label, position in lines.items()
+        if position is not None
     ]
-    changes = [point(group, "after", as_dict(result.get("difference")).get(metric)) for group, result in shown]
-    popularity = finite(as_dict(as_dict(utility.get("popularity")).get(metric)).get("value"))
-    return dots(
-        "utility",
-        f"{title} before and after the defense",
-        levels,
-        axis=title,
-        lines={"most popular": popularity},
-        caption="Who gets what out of the recommendations. The bars are wide because users differ from each other.",
-    ) + dots(
-        "utility.difference",
-        f"Change of {title}, user by user",
-        changes,
-        axis=f"Change of {title} (after minus before)",
-        lines={"no change": 0.0},
-        caption="The same users before and after, paired: this is what the defense costs each class.",
-    )
-
-
-def class_size(result: Json, metric: str) -> Any:
-    """How many users stand behind the utility of a class."""
-    return as_dict(as_dict(result.get("after") or result.get("before")).get(metric)).get("n")
-
-
-def point(group: str, series: str, estimate: Any) -> dict[str, Any]:
-    """One dot with its interval; what is not a number is None."""
-    part = as_dict(estimate)
-    return {"group": group, "series": series, **{key: finite(part.get(key)) for key in ("value", "low", "high")}}
-
-
-def dots(
-    identity: str, title: str, rows: Figures, *, axis: str, lines: Mapping[str, float | None], caption: str
-) -> Figures:
-    """A dot-and-interval figure, or none where there is nothing to draw."""
-    rows = [row for row in rows if row["value"] is not None]
-    drawn = [
-        {"label": f"{label} {number(at)}" if at else label, "at": at} for label, at in lines.items() if at is not None
-    ]
-    series = list(dict.fromkeys(row["series"] for row in rows))
-    figure = {"kind": "dots", "id": identity, "title": title, "caption": caption, "axis": axis, "rows": rows}
-    return [{**figure, "lines": drawn, "series": series if len(series) > 1 else []}] if rows else []
-
-
-def _attack_points(releases: Mapping[str, Json], metric: str) -> Figures:
+    releases = list_distinct([point.release for point in points])
+    if not points:
+        return []
     return [
-        point(text(attack), release, as_dict(result).get(metric))
-        for release, target in releases.items()
-        for attack, result in as_dict(target.get("attacks")).items()
+        DotPlot(
+            id=plot_id,
+            title=title,
+            caption=caption,
+            axis=axis,
+            points=points,
+            lines=reference,
+            releases=releases if len(releases) > 1 else (),
+        )
     ]
 
 
-def _first(releases: Mapping[str, Json], key: str) -> float | None:
-    known = [finite(target.get(key)) for target in releases.values()]
-    return next((value for value in known if value is not None), None)
-
-
-def _accuracy(name: str, releases: Mapping[str, Json]) -> Figures:
-    return dots(
-        f"{name}.accuracy",
-        f"How well each attacker guesses {name}",
-        _attack_points(releases, "balanced_accuracy"),
-        axis="Balanced accuracy",
-        lines={"chance": _first(releases, "chance"), "best possible": _first(releases, "bayes")},
-        caption="Balanced accuracy on users the attacker did not train on, with its 95 % interval.",
-    )
-
-
-def _advantage(name: str, releases: Mapping[str, Json]) -> Figures:
-    return dots(
-        f"{name}.advantage",
-        f"Advantage over guessing {name} at random",
-        _attack_points(releases, "advantage"),
-        axis="Advantage (0 = guessing, 1 = certain)",
-        lines={"margin": _first(releases, "margin")},
-        caption="Two-sided: an attacker who is reliably wrong has an advantage too. With its 95 % interval.",
-    )
-
-
-def _confusion(name: str, labels: list[str], release: str, target: Json) -> Figures:
-    """What the headline attack takes each class for; rows of classes with too few users are left out."""
-    counts = as_dict(target.get("counts"))
-    cells = [
-        {
-            "truth": text(truth),
-            "guess": text(guess),
-            "share": finite(share),
-            "text": f"{100 * (finite(share) or 0):.0f} %",
-        }
-        for truth, row in zip(labels, target.get("confusion") or [], strict=False)
-        for guess, share in zip(labels, row or [], strict=False)
-        if finite(share) is not None and not too_small(counts.get(truth))
-    ]
-    figure = {
-        "kind": "heat",
-        "id": ".".join(part for part in (name, "confusion", release) if part),
-        "title": f"What the headline attack takes each class of {name} for{f', {release}' if release else ''}",
-        "caption": "Down: the true class. Across: what it is taken for. Rows add up to 100 %; a strong diagonal leaks.",
-        "labels": [text(label) for label in labels],
-        "cells": cells,
-        "series": [],
-        "lines": [],
-    }
-    return [figure] if cells else []
+def list_distinct(names: Sequence[str]) -> list[str]:
+    """Return each name once, in the order of their first appearance."""
+    return list(dict.fromkeys(names))

@@ -1,93 +1,137 @@
-"""How the report prints numbers and strings, whatever was in the document: null, NaN, control characters."""
+"""Print numbers and texts: missing values, control characters, groups too small to be described, paths.
+
+A report is passed on, so nothing here lets a single user or a folder of the machine through.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+import shlex
 import unicodedata
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recveil.core.types import Estimate
 
 __all__ = [
+    "MIN_USERS_SHOWN",
     "MISSING",
-    "as_dict",
-    "class_count",
-    "count",
-    "discreet",
-    "estimate",
-    "finite",
-    "number",
-    "p_value",
-    "text",
-    "too_small",
+    "ShownEstimate",
+    "finite_or_none",
+    "format_class_size",
+    "format_command",
+    "format_count",
+    "format_estimate",
+    "format_number",
+    "format_p_value",
+    "format_text",
+    "hide_folders",
+    "is_too_small",
+    "join_names",
+    "redact_sentence",
 ]
 
 MISSING = "–"
-SMALL_CELL = 10  # a class with fewer users is not described: its numbers would be those of nameable people
+MIN_USERS_SHOWN = 10
+"""A group of fewer users is not described: its numbers would be those of people one can name."""
+
+_BIDIRECTIONAL = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_ABSOLUTE_PATH = re.compile(r"(?:file://|~|[A-Za-z]:)?[/\\]")
+_PATH_IN_SENTENCE = re.compile(r"(?<![\w./\\:])(?:file://|~|[A-Za-z]:)?[/\\](?:[^\s'\"/\\,;]+[/\\])+([^\s'\"/\\,;]*)")
 
 
-def as_dict(value: Any) -> dict[str, Any]:
-    """The mapping, or an empty one where the document has null or nothing."""
-    return dict(value) if isinstance(value, Mapping) else {}
+@dataclass(frozen=True)
+class ShownEstimate:
+    """An estimate ready to print; `interval` is empty where there is none."""
+
+    value: str = MISSING
+    interval: str = ""
+    n: str = MISSING
+
+    def __str__(self) -> str:
+        return f"{self.value} {self.interval}".strip()
 
 
-def text(value: Any) -> str:
-    """A string that can be written as UTF-8 and shown on one line; what cannot be shown becomes a replacement sign."""
-    return "".join(_shown(character) for character in str(value))
+def format_text(value: object) -> str:
+    """Return one line that can be written as UTF-8; what cannot be shown becomes a replacement sign."""
+    return "".join(_replace_control(character) for character in str(value))
 
 
-def _shown(character: str) -> str:
+def _replace_control(character: str) -> str:
     if character in "\t\r\n":
         return " "
-    return "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") else character
+    hidden = unicodedata.category(character) in ("Cc", "Cs") or character in _BIDIRECTIONAL
+    return "\ufffd" if hidden else character
 
 
-def finite(value: Any) -> float | None:
-    """The number, or None for anything that is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
+def finite_or_none(value: float | None) -> float | None:
+    """Return the number, or None where it is missing or not finite."""
+    return None if value is None or not math.isfinite(value) else float(value)
 
 
-def number(value: Any, digits: int = 3, *, signed: bool = False) -> str:
-    """The number to this many digits, with a true minus sign."""
-    given = finite(value)
-    if given is None:
+def format_number(value: float | None, digits: int = 3, *, signed: bool = False) -> str:
+    """Return the number with this many digits and a true minus sign; never "-0.000"."""
+    number = finite_or_none(value)
+    if number is None:
         return MISSING
-    rounded = round(given, digits) + 0.0  # never "-0.000"
+    rounded = round(number, digits) + 0.0
     return f"{rounded:{'+' if signed and rounded else ''},.{digits}f}".replace("-", "−")
 
 
-def count(value: Any) -> str:
-    """A whole number with thousands apart."""
-    return number(value, 0)
+def format_count(value: float | None) -> str:
+    """Return a whole number with its thousands apart."""
+    return format_number(value, 0)
 
 
-def p_value(value: Any) -> str:
-    """A p-value; below what three digits can show it says so."""
-    given = finite(value)
-    return "< 0.001" if given is not None and given < 0.001 else number(value)
+def format_p_value(value: float | None) -> str:
+    """Return a p-value; one too small for three digits is never printed as zero."""
+    number = finite_or_none(value)
+    return "< 0.001" if number is not None and number < 0.001 else format_number(number)
 
 
-def estimate(value: Any, digits: int = 3, *, signed: bool = False) -> dict[str, str]:
-    """A number, its interval and its n, ready to print; the interval is empty where there is none."""
-    part = as_dict(value)
-    low, high = (number(part.get(end), digits, signed=signed) for end in ("low", "high"))
+def format_estimate(estimate: Estimate | None, digits: int = 3, *, signed: bool = False) -> ShownEstimate:
+    """Return value, interval and number of users, each ready to print."""
+    if estimate is None:
+        return ShownEstimate()
+    low, high = (format_number(end, digits, signed=signed) for end in (estimate.low, estimate.high))
     interval = "" if MISSING in (low, high) else f"[{low}, {high}]"
-    return {"value": number(part.get("value"), digits, signed=signed), "interval": interval, "n": count(part.get("n"))}
+    return ShownEstimate(format_number(estimate.value, digits, signed=signed), interval, format_count(estimate.n))
 
 
-def too_small(users: Any) -> bool:
-    """Whether a class has so few users that its numbers would describe people rather than a class."""
-    given = finite(users)
-    return given is not None and given < SMALL_CELL
+def is_too_small(users: float | None) -> bool:
+    """Tell whether a group has so few users that its numbers would describe people."""
+    return users is not None and users < MIN_USERS_SHOWN
 
 
-def class_count(users: Any) -> str:
-    """How many users a class has, unless they are too few to say."""
-    return f"fewer than {SMALL_CELL}" if too_small(users) else count(users)
+def format_class_size(users: float | None) -> str:
+    """Return the number of users of a class, unless they are too few to say."""
+    return f"fewer than {MIN_USERS_SHOWN}" if is_too_small(users) else format_count(users)
 
 
-def discreet(sentence: Any) -> str:
-    """The sentence for a page that is passed on: where it counts fewer than ten users, it says just that."""
-    return re.sub(r"(?<![\d.,])\d(?= users?\b)", f"fewer than {SMALL_CELL}", text(sentence))
+def redact_sentence(sentence: object) -> str:
+    """Return the sentence without counts of fewer than ten users and without folders of the machine."""
+    shown = _PATH_IN_SENTENCE.sub(lambda match: match.group(1), format_text(sentence))
+    return re.sub(r"(?<![\d.,])\d(?= users?\b)", f"fewer than {MIN_USERS_SHOWN}", shown)
+
+
+def hide_folders(argument: str) -> str:
+    """Return the argument; absolute paths in it are cut to their last component."""
+    return "".join(_keep_last_component(part) for part in re.split(r"([=,])", argument))
+
+
+def _keep_last_component(part: str) -> str:
+    if not _ABSOLUTE_PATH.match(part):
+        return part
+    return re.split(r"[/\\]", part.rstrip("/\\"))[-1]
+
+
+def format_command(command_line: Sequence[str]) -> str:
+    """Return the command as one line to copy, without the folders of absolute paths."""
+    return format_text(shlex.join(hide_folders(argument) for argument in command_line))
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return "a", "a and b" or "a, b and c"."""
+    *first, last = map(format_text, names)
+    return f"{', '.join(first)} and {last}" if first else last

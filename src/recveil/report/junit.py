@@ -1,9 +1,8 @@
-"""An audit as JUnit XML, the test report that CI systems show: one test for each attribute.
+"""Verdicts as JUnit XML, the format in which CI systems take the results of tests: one test for each attribute.
 
 A leak is a failure. An inconclusive audit is a skipped test: CI systems show those apart from the passed ones and do
-not fail the build for them, which is what the exit code of the audit does too. As an `error` it would read like a
-crash, and most systems would fail the build for it. Times are left out, so that two audits that find the same write
-the same bytes.
+not fail the build for them, as the exit code of the audit does not. An `error` would read like a crash. Times are
+omitted, so that two audits with the same findings write the same bytes.
 """
 
 from __future__ import annotations
@@ -12,121 +11,124 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-from recveil.core.files import writing
-from recveil.report.formatting import as_dict, finite, text
-from recveil.report.summary import summarize
+from recveil.core.files import write_atomically
+from recveil.core.result_parts import ClassTarget, NumericTarget, Verdict
+from recveil.core.results import AuditResult
+from recveil.core.types import Estimate
+from recveil.report.formatting import finite_or_none, format_text, redact_sentence
 
-__all__ = ["Judgement", "judgements", "junit", "write_junit"]
+__all__ = ["TargetOutcome", "junit", "list_outcomes", "write_junit"]
 
-SUITE = "recveil.audit"
-GATES = "recveil.gate"
-METRICS = ("advantage", "balanced_accuracy")
-BOUNDS = ("value", "low", "high")
-NOT_IN_XML = re.compile("[\ufffe\uffff]")  # what `text` lets through and an XML parser refuses
+AUDIT_SUITE = "recveil.audit"
+GATE_SUITE = "recveil.gate"
+INVALID_IN_XML = re.compile("[\ufffe\uffff]")  # `format_text` lets them through, an XML parser does not
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What the audit says of one attribute, whatever the format it is written in."""
+class TargetOutcome:
+    """The verdict on one attribute, with its headline numbers named as gates name them."""
 
     target: str
-    verdict: str
+    verdict: Verdict
     sentence: str
     numbers: dict[str, float | str]
 
 
-def judgements(document: Mapping[str, Any]) -> list[Judgement]:
-    """The verdicts of an audit document with their headline numbers, named as `--fail-if` names them.
+def list_outcomes(result: AuditResult) -> list[TargetOutcome]:
+    """Return the verdicts of an audit.
 
-    Only numbers of the whole table are taken over: no class counts, no share of the largest class (of two classes it
-    counts the small one as well), and nothing somebody added to the document.
+    Only numbers of the whole table are included: no class sizes, and no share of the largest class, which for two
+    classes tells the size of the small one.
     """
-    cards = summarize(document)["verdicts"]
     return [
-        Judgement(card["target"], card["kind"], card["lines"][-1]["verdict"]["sentence"], _numbers(as_dict(target)))
-        for card, target in zip(cards, document["targets"].values(), strict=True)
+        TargetOutcome(format_text(name), target.verdict, redact_sentence(target.sentence), _list_numbers(target))
+        for name, target in result.targets.items()
     ]
 
 
-def junit(document: Mapping[str, Any], gates_failed: Sequence[str] = ()) -> str:
-    """The XML of an audit document.
-
-    Args:
-        document: What `recveil audit --json` prints.
-        gates_failed: In words, each condition that made the build fail; each becomes a failed test of its own.
-    """
-    found = judgements(document)
+def junit(result: AuditResult, failed_gates: Sequence[str] = ()) -> str:
+    """Return the XML of an audit; each failed gate, in words, becomes a failed test of its own."""
+    outcomes = list_outcomes(result)
     counts = {
-        "tests": len(found) + len(gates_failed),
-        "failures": sum(j.verdict == "leak" for j in found) + len(gates_failed),
+        "tests": len(outcomes) + len(failed_gates),
+        "failures": sum(outcome.verdict == Verdict.LEAK for outcome in outcomes) + len(failed_gates),
         "errors": 0,
-        "skipped": sum(j.verdict == "inconclusive" for j in found),
+        "skipped": sum(outcome.verdict == Verdict.INCONCLUSIVE for outcome in outcomes),
     }
-    shown = {key: str(value) for key, value in counts.items()}
-    root = ElementTree.Element("testsuites", {"name": "recveil", **shown})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": SUITE, **shown})
-    _properties(suite, _suite_numbers(document))
-    for judgement in found:
-        _case(suite, judgement)
-    for gate in gates_failed:
-        case = ElementTree.SubElement(suite, "testcase", {"classname": GATES, "name": _clean(gate)})
-        _outcome(case, "failure", "gate", f"Gate failed: {gate}")
+    attributes = {key: str(value) for key, value in counts.items()}
+    root = ElementTree.Element("testsuites", {"name": "recveil", **attributes})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": AUDIT_SUITE, **attributes})
+    _add_properties(suite, _list_settings(result))
+    for outcome in outcomes:
+        _add_case(suite, outcome)
+    for gate in failed_gates:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": GATE_SUITE, "name": _clean_text(gate)})
+        _add_outcome(case, "failure", "gate", f"Gate failed: {gate}")
     ElementTree.indent(root)
     # The declaration is written by hand: ElementTree would name the encoding of the machine.
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def write_junit(document: Mapping[str, Any], path: str | Path, gates_failed: Sequence[str] = ()) -> None:
-    """Writes the XML, whole or not at all."""
-    page = junit(document, gates_failed)
-    with writing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8", newline="\n")
+def write_junit(result: AuditResult, path: str | Path, failed_gates: Sequence[str] = ()) -> None:
+    """Write the XML, whole or not at all."""
+    text = junit(result, failed_gates)
+    with write_atomically(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _case(suite: ElementTree.Element, judgement: Judgement) -> None:
-    case = ElementTree.SubElement(suite, "testcase", {"classname": SUITE, "name": _clean(judgement.target)})
-    _properties(case, {"verdict": judgement.verdict, **judgement.numbers})
-    if judgement.verdict == "leak":
-        _outcome(case, "failure", "leak", judgement.sentence)
-    elif judgement.verdict == "inconclusive":
-        _outcome(case, "skipped", "inconclusive", judgement.sentence)
+def _add_case(suite: ElementTree.Element, outcome: TargetOutcome) -> None:
+    case = ElementTree.SubElement(suite, "testcase", {"classname": AUDIT_SUITE, "name": _clean_text(outcome.target)})
+    _add_properties(case, {"verdict": outcome.verdict.value, **outcome.numbers})
+    if outcome.verdict == Verdict.LEAK:
+        _add_outcome(case, "failure", "leak", outcome.sentence)
+    elif outcome.verdict == Verdict.INCONCLUSIVE:
+        _add_outcome(case, "skipped", "inconclusive", outcome.sentence)
 
 
-def _outcome(case: ElementTree.Element, tag: str, kind: str, sentence: str) -> None:
-    """Said twice, because some systems show the message and some the text."""
-    shown = _clean(sentence)
+def _add_outcome(case: ElementTree.Element, tag: str, kind: str, sentence: str) -> None:
+    """Add the sentence twice, because some systems show the message and some the text."""
+    shown = _clean_text(sentence)
     ElementTree.SubElement(case, tag, {"type": kind, "message": shown}).text = shown
 
 
-def _properties(parent: ElementTree.Element, values: Mapping[str, Any]) -> None:
+def _add_properties(parent: ElementTree.Element, values: Mapping[str, float | str]) -> None:
     group = ElementTree.SubElement(parent, "properties")
     for name, value in values.items():
-        ElementTree.SubElement(group, "property", {"name": name, "value": _clean(value)})
+        ElementTree.SubElement(group, "property", {"name": name, "value": _clean_text(value)})
 
 
-def _suite_numbers(document: Mapping[str, Any]) -> dict[str, Any]:
-    source, rules = as_dict(document.get("input")), as_dict(document.get("protocol"))
-    values = {
-        "recveil": document.get("recveil"),
-        "input": source.get("name"),
-        "n_users": source.get("n_users"),
-        "d": source.get("d"),
-        **{key: rules.get(key) for key in ("panel", "surface", "folds", "seeds", "margin", "seed")},
+def _list_settings(result: AuditResult) -> dict[str, float | str]:
+    source, rules = result.input, result.protocol
+    settings: dict[str, float | str | None] = {
+        "recveil_version": result.recveil_version,
+        "input": source.name,
+        "n_users": source.n_users,
+        "d": source.d,
     }
-    return {name: value for name, value in values.items() if value is not None}
+    if rules is not None:
+        settings |= {"panel": rules.panel, "surface": rules.surface, "folds": rules.folds, "repeats": rules.repeats}
+        settings |= {"margin": rules.margin, "seed": rules.seed}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
-def _numbers(target: Mapping[str, Any]) -> dict[str, float | str]:
-    headline = as_dict(target.get("headline"))
-    given = {f"{metric}.{bound}": as_dict(headline.get(metric)).get(bound) for metric in METRICS for bound in BOUNDS}
-    given |= {"p_value": headline.get("p_value")}
-    given |= {key: target.get(key) for key in ("chance", "margin", "detectable", "n")}
-    known: dict[str, Any] = {name: value for name, value in given.items() if finite(value) is not None}
-    return known | ({"attack": text(headline["attack"])} if headline.get("attack") else {})
+def _list_numbers(target: ClassTarget | NumericTarget) -> dict[str, float | str]:
+    headline = target.headline
+    numbers: dict[str, float] = _list_ends("advantage", headline.advantage)
+    if isinstance(target, ClassTarget):
+        numbers |= _list_ends("balanced_accuracy", target.headline.balanced_accuracy)
+    numbers |= {"p_value": headline.p_value, "chance": target.chance, "margin": target.margin}
+    numbers |= {"detectable": target.detectable, "n": target.n}
+    known: dict[str, float | str] = {
+        name: value for name, value in numbers.items() if finite_or_none(value) is not None
+    }
+    return known | ({"attack": format_text(headline.attack)} if headline.attack else {})
 
 
-def _clean(value: Any) -> str:
-    return NOT_IN_XML.sub("\ufffd", text(value))
+def _list_ends(name: str, estimate: Estimate) -> dict[str, float]:
+    return {f"{name}.value": estimate.value, f"{name}.low": estimate.low, f"{name}.high": estimate.high}
+
+
+def _clean_text(value: float | str) -> str:
+    return INVALID_IN_XML.sub("\ufffd", format_text(value))

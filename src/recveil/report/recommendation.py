@@ -1,0 +1,261 @@
+"""The rule for the one next step at the top of a report.
+
+Attributes: a leak is not released (defend it, or defend it better); no leak is released alone; anything else is
+measured again. Membership: the same, with the rule by which lists are served as a cause of its own.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from recveil.core.result_parts import ClassTarget, DefenseSummary, FrontierPoint, NumericTarget, Utility, Verdict
+from recveil.core.results import AuditResult, CloakResult, MembershipResult, TrainResult
+from recveil.report.figures import list_distinct
+from recveil.report.formatting import (
+    finite_or_none,
+    format_command,
+    format_number,
+    format_text,
+    hide_folders,
+    join_names,
+)
+from recveil.report.page_parts import Recommendation
+from recveil.report.statements import describe_cost, describe_power
+
+__all__ = ["AttributeResult", "get_defense", "recommend_for_members", "recommend_release"]
+
+AttributeResult = AuditResult | CloakResult | TrainResult
+Targets = Mapping[str, ClassTarget | NumericTarget]
+
+
+def recommend_release(result: AttributeResult) -> Recommendation:
+    """Return the next step after an attribute audit.
+
+    The first that holds decides: nothing was audited; something leaks; something is inconclusive; nothing leaks.
+    """
+    if not result.targets:
+        return Recommendation(
+            "audit",
+            "Audit this model before you release anything of it.",
+            ["No attribute was audited."],
+            _describe_price(result),
+            _write_command("audit", result, ["ATTRIBUTE"]),
+        )
+    leaking = [name for name, target in result.targets.items() if target.verdict == Verdict.LEAK]
+    if leaking:
+        return _withhold_leaks(result, leaking)
+    unsettled = {name: target for name, target in result.targets.items() if target.verdict != Verdict.NONE}
+    if unsettled:
+        return _measure_again(result, unsettled)
+    return Recommendation("release", "Release this table only.", _list_conditions(result), _describe_price(result))
+
+
+def get_defense(result: AttributeResult) -> DefenseSummary | None:
+    """Return the defense of a result, where one was applied."""
+    match result:
+        case CloakResult():
+            return result.defense
+        case TrainResult():
+            return result.config.defense
+        case _:
+            return None
+
+
+def _withhold_leaks(result: AttributeResult, leaking: list[str]) -> Recommendation:
+    """Return how to stop a leak: defend, protect more attributes, or defend more strongly."""
+    defense = get_defense(result)
+    names = join_names(leaking)
+    if defense is None:
+        numbers = [name for name in leaking if isinstance(result.targets[name], NumericTarget)]
+        reasons = [f"{names} can be guessed from it. Defend it, audit it again, and release the defended table only."]
+        reasons += [f"Cut {join_names(numbers)} into classes to defend it."] if numbers else []
+        command = _write_command("cloak", result, _split_joint(leaking, result.targets), bins=numbers)
+        return Recommendation("withhold", "Do not release this table. Defend it first.", reasons, command=command)
+    protected = [name for name in _split_joint(leaking, result.targets) if name in defense.targets]
+    if not protected:
+        wanted = list_distinct([*defense.targets, *_split_joint(leaking, result.targets)])
+        return Recommendation(
+            "withhold",
+            f"Do not release this table. Protect {names} as well.",
+            [f"The defense covered {join_names(defense.targets)} only; {names} can still be guessed."],
+            _describe_price(result),
+            _write_command("cloak", result, wanted),
+        )
+    stronger, command = _name_stronger_option(result, defense)
+    reasons = [f"{names} can be guessed in spite of the defense {format_text(defense.name)}.", stronger]
+    return Recommendation(
+        "withhold",
+        "Do not release this table. Use a stronger defense.",
+        reasons,
+        _describe_price(result),
+        command,
+    )
+
+
+def _name_stronger_option(result: AttributeResult, defense: DefenseSummary) -> tuple[str, str]:
+    """Name the nearest option that is stronger than this defense, and its command."""
+    if defense.strength < 1:
+        sentence = f"It ran at strength {defense.strength:g}; full strength is 1."
+        return sentence, _write_command("cloak", result, defense.targets, method=defense.name, strength=1)
+    if not isinstance(result, CloakResult):
+        return "Defend the vectors of the trained model as well.", _write_command("cloak", result, defense.targets)
+    if result.frontier is None:
+        sentence = "Compare all methods at several strengths."
+        return sentence, _write_command("cloak", result, defense.targets, flags=["--frontier"])
+    reached = max(target.headline.advantage.value for target in result.targets.values())
+    better = [point for point in result.frontier.points if _is_private(point) and point.advantage < reached]
+    if not better:
+        return "No method of the frontier left less to an attacker: do not release user vectors.", ""
+    point = min(better, key=lambda point: point.cost)
+    cost = f"{result.frontier.cost_measure} {format_number(point.cost)}"
+    sentence = (
+        f"On the frontier {format_text(point.method)} at strength {point.strength:g} leaves an advantage of "
+        f"{format_number(point.advantage)} ({format_text(cost)})."
+    )
+    command = _write_command("cloak", result, defense.targets, method=point.method, strength=point.strength)
+    return sentence, command
+
+
+def _is_private(point: FrontierPoint) -> bool:
+    known = finite_or_none(point.cost) is not None and finite_or_none(point.advantage) is not None
+    return known and all(target.verdict != Verdict.LEAK for target in point.targets.values())
+
+
+def _measure_again(result: AttributeResult, unsettled: Targets) -> Recommendation:
+    """Return what would settle the verdict, from the power of the audit that settled least."""
+    weakest = max(unsettled.values(), key=lambda target: finite_or_none(target.detectable) or 1.0)
+    reasons = [
+        f"The audit can neither show nor exclude a leak of {join_names(list(unsettled))}.",
+        f"{describe_power(weakest)}; the margin is {weakest.margin:g}.",
+        *_list_conditions(result),
+    ]
+    headline = "Do not release yet. Measure again with more users or more repeats."
+    return Recommendation("measure", headline, reasons, _describe_price(result))
+
+
+def _list_conditions(result: AttributeResult) -> list[str]:
+    """Return what must stay private for the verdicts to hold."""
+    conditions = []
+    both = _list_leaks(result.two_releases)
+    if both:
+        conditions.append(
+            f"Keep the earlier table private: an attacker who holds both tables can guess {join_names(both)}."
+        )
+    elif get_defense(result) is not None and not result.two_releases:
+        conditions.append("Keep the undefended table private: an attacker who holds both tables was not measured.")
+    if isinstance(result, CloakResult) and result.lists is not None:
+        listed = _list_leaks(result.lists.after)
+        conditions += [f"Keep the recommendation lists private: they still tell {join_names(listed)}."] * bool(listed)
+    return conditions
+
+
+def _list_leaks(targets: Targets) -> list[str]:
+    return [name for name, target in targets.items() if target.verdict == Verdict.LEAK]
+
+
+def _describe_price(result: AttributeResult) -> str:
+    """Return what the defense costs; empty without a defense."""
+    defense = get_defense(result)
+    utility: Utility | None = None if isinstance(result, AuditResult) else result.utility
+    if defense is None:
+        return ""
+    ranking = "" if utility is None else describe_cost(utility)
+    moved = f"The ranking was not measured; vectors moved by {format_number(defense.displacement)} of their spread."
+    return ranking or moved
+
+
+def _split_joint(names: Iterable[str], known: Targets) -> list[str]:
+    """Return the attributes themselves in the place of joint classes such as "gender & age"."""
+    parts = [name.split(" & ") if set(name.split(" & ")) <= known.keys() else [name] for name in names]
+    return list_distinct([name for group in parts for name in group])
+
+
+def _write_command(
+    command: str,
+    result: AttributeResult,
+    targets: Sequence[str],
+    *,
+    method: str = "",
+    strength: float | None = None,
+    bins: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> str:
+    """Return the command to run next, with the files of this one where they are known."""
+    words = ["recveil", command, *_name_input(result), "--target", ",".join(targets)]
+    words += ["--method", method] if method else []
+    words += ["--strength", f"{strength:g}"] if strength is not None else []
+    words += [word for name in bins for word in ("--bins", f"{name}=CUT,CUT")]
+    words += ["--out", "defended.parquet"] if command == "cloak" else []
+    return format_text(shlex.join([*words, *flags, "--report", "report.html"]))
+
+
+def _name_input(result: AttributeResult) -> list[str]:
+    line = [hide_folders(argument) for argument in result.command_line]
+    options = dict(zip(line, line[1:], strict=False)) | dict(
+        argument.split("=", 1) for argument in line if argument.startswith("--") and "=" in argument
+    )
+    if isinstance(result, TrainResult):
+        return ["--run", options.get("--out", "RUN")]
+    if "--run" in options:
+        return ["--run", options["--run"]]
+    table = options.get("--embeddings", "users.parquet")
+    return ["--embeddings", table, "--attributes", options.get("--attributes", "attributes.parquet")]
+
+
+_MEMBER_STEPS = {
+    Verdict.LEAK: Recommendation(
+        "withhold",
+        "Do not expose these lists. Defend them first.",
+        ["The lists tell whose data the model was trained on. Defend them, and audit them again."],
+    ),
+    Verdict.EXPLAINED: Recommendation(
+        "withhold",
+        "Serve members and non-members by the same rule, then audit again.",
+        ["Members can be told because they are served differently; no attack shows a trace of the training beyond it."],
+    ),
+    Verdict.NONE: Recommendation(
+        "release",
+        "Expose only lists that are served like these.",
+        ["No attack and no rule of this audit tells members from non-members by more than the margin."],
+    ),
+    Verdict.INCONCLUSIVE: Recommendation(
+        "measure",
+        "Do not expose these lists yet. Audit again with more users.",
+        ["The audit can neither show nor exclude that members can be told from non-members."],
+    ),
+    Verdict.UNKNOWN: Recommendation(
+        "audit",
+        "Name the members of the target, and audit again.",
+        ["The members of the target are not known, so there are scores and no verdict."],
+    ),
+}
+
+
+def recommend_for_members(result: MembershipResult) -> Recommendation:
+    """Return the next step after a membership audit; only the verdict and the defense decide."""
+    step = replace(_MEMBER_STEPS[result.verdict], cost=_describe_list_cost(result))
+    if result.verdict != Verdict.LEAK:
+        return step
+    if result.defense is not None:
+        reason = f"The lists tell members in spite of the defense {format_text(result.defense.name)}."
+        headline = "Do not expose these lists. Use a stronger defense."
+        return replace(step, headline=headline, reasons=[reason], command="recveil list defenses")
+    command = format_command([*result.command_line, "--defense", "NAME"] if result.command_line else [])
+    return replace(step, command=command or "recveil list defenses")
+
+
+def _describe_list_cost(result: MembershipResult) -> str:
+    """Return how the hit rates of both groups change; empty without a defense."""
+    utility = result.utility
+    if result.defense is None or utility is None or utility.before is None:
+        return ""
+    hits = [
+        f"{group} from {format_number(before.value)} to {format_number(after.value)}"
+        for group, before, after in (
+            ("members", utility.before.members, utility.after.members),
+            ("non-members", utility.before.non_members, utility.after.non_members),
+        )
+    ]
+    return f"Hit rate of {' and of '.join(hits)}."
