@@ -31,7 +31,7 @@ def report(
     Example: recveil study report studies/raid2025_table2 --out report.html
     """
     from recveil.core.files import check_output_file
-    from recveil.report.study import write_figures, write_study
+    from recveil.report.study_page import write_figures, write_study
     from recveil.studies.store import open_store
     from recveil.studies.tables import build_study_result
 

@@ -67,7 +67,7 @@ def _print_progress(*, quiet: bool) -> Any:
 
 def _draw_frontier(document: Mapping[str, Any], path: Path) -> None:
     from recveil.core.files import write_atomically
-    from recveil.report.trials import frontier_svg
+    from recveil.report.tuning_figure import frontier_svg
 
     drawn = frontier_svg(document)
     with write_atomically(path) as temporary:

@@ -176,7 +176,7 @@ def _sort_key(path: Path) -> tuple[str, str, int, str]:
 
 
 def _write_counts(plans: Sequence[Plan], compared: dict[str, list[PublishedComparison]]) -> str:
-    from recveil.report.tables import markdown_table
+    from recveil.report.study_text import write_markdown_table
 
     rows, whole = [], Counter[str]()
     for plan in plans:
@@ -185,18 +185,18 @@ def _write_counts(plans: Sequence[Plan], compared: dict[str, list[PublishedCompa
         if counted:
             rows.append([plan.title, *(str(counted[v]) for v in VERDICTS)])
     total = ["**all**", *(f"**{whole[v]}**" for v in VERDICTS)]
-    lines_ = markdown_table(["table", *VERDICTS], rows).splitlines()
+    lines_ = write_markdown_table(["table", *VERDICTS], rows).splitlines()
     return "\n".join([*lines_, f"| {' | '.join(total)} |"])
 
 
 def _write_section(plan: Plan, compared: Sequence[PublishedComparison]) -> str:
-    from recveil.report.tables import escaped, markdown_table
+    from recveil.report.study_text import escape_markdown, write_markdown_table
 
     used = [key for key in SHOWN if any(getattr(c.published, key) for c in compared)]
     head = [key.replace("_", " ") for key in used] + ["measure", "paper", "ours", "seeds", "verdict", "reason or note"]
     rows = [[*(_format_value(getattr(c.published, key)) for key in used), *_format_cells(c)] for c in compared]
     about = " ".join(plan.about.split())
-    return f"## {escaped(plan.title)}\n\n{escaped(about)}\n\n`{plan.name}.toml`\n\n{markdown_table(head, rows)}\n"
+    return f"## {escape_markdown(plan.title)}\n\n{escape_markdown(about)}\n\n`{plan.name}.toml`\n\n{write_markdown_table(head, rows)}\n"
 
 
 def _format_value(value: Any) -> str:
