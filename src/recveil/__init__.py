@@ -1,4 +1,4 @@
-"""recveil: can an outsider guess who your users are, can they tell whose data you trained on, and what to do about it.
+"""recveil audits and defends the privacy of recommenders: attribute inference and membership inference.
 
 The names below are the public ones; everything else may change. They are imported when first used, so that
 `import recveil` costs nothing.
@@ -11,54 +11,73 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from recveil.audits.verdicts import TargetAudit
     from recveil.core.errors import RecveilError
-    from recveil.core.types import Attribute, Dataset, Estimate, Record, Release, Scores, Split
+    from recveil.core.result_parts import Verdict
+    from recveil.core.results import AuditResult, CloakResult, MembershipResult, StudyResult, TrainResult
+    from recveil.core.types import Attribute, Dataset, Estimate, Release, Split
     from recveil.data.sources.catalog import load_dataset
     from recveil.data.splits import leave_one_out
     from recveil.data.synthetic import make_world
+    from recveil.defenses.embeddings.fitted_maps import load_map
     from recveil.defenses.embeddings.gaussian import Gaussian
+    from recveil.defenses.embeddings.leace import Leace
     from recveil.defenses.embeddings.sliced import Sliced
-    from recveil.report.html import write_report
+    from recveil.integrations.python_api import audit, cloak, membership, train
 
 # Idle OpenMP threads that spin starve whoever shares the machine: beside one busy process, small tensor programs were
-# seen to take a hundred times as long. The runtimes read this once, when torch is loaded, so it stands here.
+# seen to take a hundred times as long. The runtimes read this once, when torch is loaded, so it is set here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOMES = {
     "Attribute": "core.types",
+    "AuditResult": "core.results",
+    "CloakResult": "core.results",
     "Dataset": "core.types",
     "Estimate": "core.types",
     "Gaussian": "defenses.embeddings.gaussian",
-    "Record": "core.types",
+    "Leace": "defenses.embeddings.leace",
+    "MembershipResult": "core.results",
     "RecveilError": "core.errors",
     "Release": "core.types",
-    "Scores": "core.types",
     "Sliced": "defenses.embeddings.sliced",
     "Split": "core.types",
-    "TargetAudit": "audits.verdicts",
+    "StudyResult": "core.results",
+    "TrainResult": "core.results",
+    "Verdict": "core.result_parts",
+    "audit": "integrations.python_api",
+    "cloak": "integrations.python_api",
     "leave_one_out": "data.splits",
     "load_dataset": "data.sources.catalog",
+    "load_map": "defenses.embeddings.fitted_maps",
     "make_world": "data.synthetic",
-    "write_report": "report.html",
+    "membership": "integrations.python_api",
+    "train": "integrations.python_api",
 }
 
 __all__ = [
     "Attribute",
+    "AuditResult",
+    "CloakResult",
     "Dataset",
     "Estimate",
     "Gaussian",
-    "Record",
+    "Leace",
+    "MembershipResult",
     "RecveilError",
     "Release",
-    "Scores",
     "Sliced",
     "Split",
-    "TargetAudit",
+    "StudyResult",
+    "TrainResult",
+    "Verdict",
+    "audit",
+    "cloak",
     "leave_one_out",
     "load_dataset",
+    "load_map",
     "make_world",
-    "write_report",
+    "membership",
+    "train",
 ]
 
 

@@ -134,15 +134,17 @@ def _judge(result: AuditResult, gates: list[Gate], baseline: AuditResult | None,
     """Write what CI reads, then exit 1 where something failed, 4 where it cannot be decided."""
     from recveil.audits.baseline import compare_with_baseline, exit_code_of
     from recveil.audits.gates import evaluate_gates
-    from recveil.report.junit import write_junit
-    from recveil.report.sarif import write_sarif
 
     gate_report = evaluate_gates(gates, result)
     findings = [] if baseline is None else compare_with_baseline(result, baseline)
     worse = [finding.sentence for finding in findings if finding.kind == "worse"]
     if options.junit is not None:
+        from recveil.report.junit import write_junit
+
         write_junit(result, options.junit, [*gate_report.failed, *worse])
     if options.sarif is not None:
+        from recveil.report.sarif import write_sarif
+
         write_sarif(result, options.sarif)
     print_notes([f"gate failed: {text}" for text in gate_report.failed], silent=False)
     print_notes([f"gate inconclusive: {text}" for text in gate_report.inconclusive], silent=False)

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from recveil.core.errors import DataError
 from recveil.core.files import write_atomically
@@ -173,6 +173,18 @@ class CloakResult(_AttributeDocument):
     frontier: Frontier | None = None
     counts: dict[str, dict[str, int]] | None = None
     parts: PartCounts | None = None
+    _table: Any = PrivateAttr(default=None)
+
+    @property
+    def table(self) -> Any:
+        """The defended table, where it was made in Python; no document holds it."""
+        return self._table
+
+    def with_table(self, table: Any) -> Self:
+        """Return the result with the defended table beside it."""
+        copy = self.model_copy()
+        copy._table = table
+        return copy
 
 
 class TrainingConfig(Part):

@@ -8,12 +8,18 @@ from recveil.core.result_parts import EstimateField, Number, Part
 
 __all__ = [
     "CellCounts",
+    "ComparisonRow",
     "Failure",
     "Figure",
     "HeatCell",
     "HeatMap",
+    "OverviewRow",
+    "ReproducedNumber",
+    "StudyComparison",
     "StudyFrontier",
     "StudyFrontierPoint",
+    "StudyOverview",
+    "StudyProgress",
     "StudySettings",
     "StudyTable",
     "TableColumn",
@@ -123,6 +129,91 @@ class Figure(Part):
 
     title: str
     path: str
+
+
+class StudyProgress(Part):
+    """Cells of a plan that a run left done, failed and not tried."""
+
+    plan: str
+    size: str
+    folder: str
+    cells: int
+    done: int
+    failed: int
+    left: int
+
+
+class OverviewRow(Part):
+    """Cells of one data set, model and defense."""
+
+    data: str
+    model: str
+    defense: str
+    done: int
+    failed: int
+    missing: int
+
+
+class StudyOverview(Part):
+    """How far a study is; `unplanned` counts finished cells in its folder that the plan does not have."""
+
+    plan: str
+    title: str
+    size: str
+    cells: int
+    done: int
+    failed: int
+    missing: int
+    unplanned: int
+    rows: list[OverviewRow]
+    failures: list[str]
+
+
+class ComparisonRow(Part):
+    """One number of one combination in two studies, and the difference: second less first."""
+
+    cell: str
+    seeds: int
+    target: str
+    metric: str
+    first: EstimateField
+    second: EstimateField
+    difference: EstimateField
+    differs: bool
+
+
+class StudyComparison(Part):
+    """Two folders of results side by side: cells in both, cells equal in every number, and cells in one alone."""
+
+    paired: int
+    equal: int
+    only_first: int
+    only_second: int
+    rows: list[ComparisonRow]
+
+
+class ReproducedNumber(Part):
+    """A published number beside ours, with the verdict; coordinates that do not apply are empty."""
+
+    plan: str
+    data: str = ""
+    model: str = ""
+    shadow: str = ""
+    defense: str = ""
+    target: str = ""
+    panel: str = ""
+    surface: str = ""
+    serving: str = ""
+    generator: str = ""
+    leak_ratio: float | None = None
+    attack: str = ""
+    metric: str = ""
+    value: float | None = None
+    our_metric: str
+    our_estimate: EstimateField | None
+    seeds: int
+    verdict: str
+    reason: str
 
 
 class TuningTrial(Part):

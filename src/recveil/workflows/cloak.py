@@ -207,17 +207,17 @@ def _cloak_large(
             notes=notes,
         ),
         counts=done.counts,
-        parts=PartCounts(written=done.written, found=done.found),
+        parts=PartCounts(written=done.parts_written, found=done.parts_found),
         timings=done.seconds,
     )
     if not request.needs_audit:
         return result
     plan = large.plan_sample(protocol.rules, protocol.margin, protocol.seed, request.engine)
     tables = (large.table, open_table(request.out, large.table.ids))
-    before, after = (plan.draw(table, request.engine) for table in tables)
+    before, after = (plan.draw_users(table, request.engine) for table in tables)
     sample = ClearTable(result.input, before.x, before.targets)
     result = _add_audits(result, sample, after.x, before.targets, protocol, clock)
-    warnings = [plan.sentence(done.rows), *result.warnings]
+    warnings = [plan.describe_sample(done.rows), *result.warnings]
     return result.model_copy(update={"warnings": warnings, "timings": {**done.seconds, **clock.seconds}})
 
 

@@ -81,13 +81,14 @@ def train_run(request: TrainRequest, out: Path) -> TrainResult:
     make_model(request.model, request.data, request.options, request.device)
     check_output_folder(out)
     data = load_dataset_or_demo(request.data, seed=request.seed)
-    result, released = train_dataset(data, request)
-    _write_run(make_folder(out), data, released, result)
-    return result
+    return train_dataset(data, request, out=out)[0]
 
 
-def train_dataset(data: Dataset, request: TrainRequest) -> tuple[TrainResult, DefendedRelease]:
-    """Train on a data set in memory; return the result and what is released."""
+def train_dataset(
+    data: Dataset, request: TrainRequest, *, out: Path | None = None
+) -> tuple[TrainResult, DefendedRelease]:
+    """Train on a data set in memory; return the result and what is released, and write both if a folder is named."""
+    _check_defense(request)
     clock, split = Clock(), leave_one_out(data)
     targets = _select_targets(data, request)
     recipe = ReleaseRecipe(
@@ -122,6 +123,8 @@ def train_dataset(data: Dataset, request: TrainRequest) -> tuple[TrainResult, De
         command_line=list(request.command_line),
         **audits,
     )
+    if out is not None:
+        _write_run(make_folder(out), data, released, result)
     return result, released
 
 

@@ -1,0 +1,201 @@
+"""Tables of any DataFrame library: user vectors and attributes in, the same library out.
+
+A DataFrame is read through its Arrow stream (pandas, polars, pyarrow, DuckDB, ...), so no library is a dependency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import UNDISCLOSED, Attribute, FloatArray
+from recveil.data.io.attributes import make_attributes
+from recveil.data.io.ids import normalize_ids, refuse_duplicates
+from recveil.data.io.tables import USER_NAMES, find_column
+from recveil.data.io.vectors import Vectors, parse_vectors, replace_vectors
+
+__all__ = ["TableInput", "is_dataframe", "read_arrow", "read_table_input"]
+
+SOURCE = Path("the DataFrame")
+"""Name of a DataFrame in errors."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableInput:
+    """User vectors and attributes from arrays or a DataFrame, and how to give defended vectors back.
+
+    Attributes:
+        x: (n, d) user vectors.
+        attributes: attributes of the users by name.
+        original: what was handed in.
+        vectors: the vectors with their table; None for arrays.
+        columns: names of the vector columns in the DataFrame.
+    """
+
+    x: FloatArray
+    attributes: Mapping[str, Attribute]
+    original: Any
+    vectors: Vectors | None = None
+    columns: tuple[str, ...] = ()
+
+    def replace_vectors(self, x: FloatArray) -> Any:
+        """Return the input with these vectors: an array, or a DataFrame of the same library."""
+        if self.vectors is None:
+            return x
+        table = replace_vectors(self.vectors, x)
+        names = dict(zip(self.vectors.columns, self.columns, strict=True))
+        table = table.rename_columns([names.get(name, name) for name in table.column_names])
+        table = table.select([name for name in read_arrow(self.original).column_names if name in table.column_names])
+        return _convert_back(table, self.original)
+
+
+def is_dataframe(data: object) -> bool:
+    """Tell whether this is a DataFrame of any library."""
+    return isinstance(data, pa.Table) or hasattr(data, "__arrow_c_stream__")
+
+
+def read_arrow(data: Any) -> pa.Table:
+    """Return a DataFrame of any library as an Arrow table."""
+    return data if isinstance(data, pa.Table) else pa.table(data)
+
+
+def read_table_input(
+    data: Any,
+    y: Any = None,
+    *,
+    target: str | Sequence[str] | None = None,
+    vectors: str | Sequence[str] | None = None,
+    numeric: Sequence[str] = (),
+) -> TableInput:
+    """Read user vectors and attributes.
+
+    Args:
+        data: a DataFrame with vectors and attributes, or an (n, d) array.
+        y: labels of the users where `data` is an array: one label each, a mapping from names to labels, or attributes.
+        target: attributes to read from a DataFrame (all if None), or the name of `y`.
+        vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
+        numeric: attributes that hold numbers.
+
+    Raises:
+        UsageError: the arguments do not fit together.
+        DataError: the table cannot be used as it is.
+    """
+    if is_dataframe(data):
+        if y is not None:
+            raise UsageError("A DataFrame holds the attributes itself. Name them by `target` and leave out `y`.")
+        return _read_dataframe(data, _as_names(target), vectors, numeric)
+    if y is None:
+        raise UsageError("An array needs the labels of its users. Give `y`, or a DataFrame with a `target`.")
+    if vectors is not None:
+        raise UsageError("`vectors` names columns of a DataFrame, and an array was given. Leave it out.")
+    x = np.asarray(data, dtype=np.float32)
+    if x.ndim != 2:
+        raise DataError(f"The vectors have shape {x.shape}. Give a table with one row for each user.")
+    attributes = _read_labels(y, (_as_names(target) or ["target"])[0], numeric)
+    for attribute in attributes.values():
+        if len(attribute.codes) != len(x):
+            raise DataError(
+                f"There are {len(x):,} vectors and {len(attribute.codes):,} labels of '{attribute.name}'. Give one "
+                "label for each row."
+            )
+    return TableInput(x, attributes, data)
+
+
+def _read_dataframe(
+    data: Any, names: list[str], vectors: str | Sequence[str] | None, numeric: Sequence[str]
+) -> TableInput:
+    table = read_arrow(data)
+    if not table.num_rows:
+        raise DataError("The DataFrame has no rows.")
+    columns = _find_vector_columns(table, _as_names(vectors), [*names, *numeric])
+    key = find_column(table, USER_NAMES) or "user_id"
+    if key in table.column_names:
+        refuse_duplicates(normalize_ids(table.column(key), SOURCE), SOURCE, "user")
+    others = table.select([name for name in table.column_names if name not in columns and name != key])
+    attributes = make_attributes(others, numeric=numeric, bins={}, keep=names)
+    parsed = parse_vectors(_standardize_names(table, columns, key), SOURCE)
+    bad = np.flatnonzero(~np.isfinite(parsed.x).all(axis=1))
+    if len(bad):
+        raise DataError(f"{len(bad)} of the {len(parsed.x)} vectors hold NaN, infinite or missing numbers.")
+    chosen = {name: attributes[name] for name in [*names, *numeric]} if names else attributes
+    return TableInput(parsed.x, chosen, data, parsed, columns)
+
+
+def _find_vector_columns(table: pa.Table, named: list[str], reserved: Sequence[str]) -> tuple[str, ...]:
+    """Find the columns that hold the vectors: as named, `embedding`, emb_N, the only list, or all floats."""
+    for name in [*named, *reserved]:
+        if name not in table.column_names:
+            raise DataError(f"The DataFrame has no column '{name}'. Its columns: {', '.join(table.column_names)}.")
+    if named:
+        return tuple(named)
+    if "embedding" in table.column_names:
+        return ("embedding",)
+    numbered = [name for name in table.column_names if name.removeprefix("emb_").isdecimal() and name[:4] == "emb_"]
+    if numbered:
+        return tuple(sorted(numbered, key=lambda name: int(name[4:])))
+    lists = [f.name for f in table.schema if pa.types.is_nested(f.type) and f.name not in reserved]
+    if len(lists) == 1:
+        return (lists[0],)
+    floats = [f.name for f in table.schema if pa.types.is_floating(f.type) and f.name not in reserved]
+    if not floats:
+        raise DataError(
+            "The DataFrame has no column of vectors (lists of numbers, or numeric columns). Name them by `vectors`."
+        )
+    return tuple(floats)
+
+
+def _standardize_names(table: pa.Table, columns: tuple[str, ...], key: str) -> pa.Table:
+    """Give the id and vector columns the names that our files have."""
+    is_list = len(columns) == 1 and pa.types.is_nested(table.schema.field(columns[0]).type)
+    names = {columns[0]: "embedding"} if is_list else {name: f"emb_{i}" for i, name in enumerate(columns)}
+    renamed = table.rename_columns([names.get(name, name) for name in table.column_names])
+    if key not in table.column_names:
+        renamed = renamed.append_column("user_id", pa.array(np.arange(table.num_rows)))
+    return renamed
+
+
+def _read_labels(y: Any, name: str, numeric: Sequence[str]) -> dict[str, Attribute]:
+    """Make attributes from labels; -1 among integers, None and NaN are undisclosed."""
+    if isinstance(y, Attribute):
+        return {y.name: y}
+    if is_dataframe(y):
+        table = read_arrow(y)
+        return make_attributes(table, numeric=numeric, bins={}, keep=list(table.column_names))
+    if isinstance(y, Mapping):
+        return {
+            key: attribute for key, labels in y.items() for attribute in _read_labels(labels, key, numeric).values()
+        }
+    labels = _as_column(y)
+    return make_attributes(pa.table({name: labels}), numeric=[n for n in numeric if n == name], bins={}, keep=[name])
+
+
+def _as_column(labels: ArrayLike) -> pa.Array:
+    values = np.asarray(labels)
+    if values.ndim != 1:
+        raise DataError(
+            f"The labels have shape {values.shape}. Give one for each user, or a mapping from names to labels."
+        )
+    if np.issubdtype(values.dtype, np.integer):
+        return pa.array(values, mask=values == UNDISCLOSED)
+    return pa.array(values.tolist() if values.dtype == object else values, from_pandas=True)
+
+
+def _as_names(names: str | Sequence[str] | None) -> list[str]:
+    return [] if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def _convert_back(table: pa.Table, original: Any) -> Any:
+    library = type(original).__module__.split(".")[0]
+    if library == "pandas":
+        return table.to_pandas()
+    if library == "polars":
+        return import_module("polars").from_arrow(table)
+    return table

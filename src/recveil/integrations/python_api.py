@@ -1,0 +1,175 @@
+"""The functions behind the public door: `audit`, `cloak`, `train` and `membership` on arrays, DataFrames and names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from recveil.core.registry import check_options
+from recveil.core.result_parts import InputSummary
+from recveil.core.results import AuditResult, CloakResult, MembershipResult, TrainResult
+from recveil.core.types import Attribute, Dataset
+from recveil.data.io.attributes import make_attributes
+from recveil.data.io.ids import find_positions, normalize_ids, unify_types
+from recveil.data.io.tables import USER_NAMES, build_dataset, require_column, select_interactions
+from recveil.integrations.dataframes import SOURCE, TableInput, is_dataframe, read_arrow, read_table_input
+from recveil.workflows.audit import AuditedTable, audit_table
+from recveil.workflows.audit_protocol import AuditProtocol
+from recveil.workflows.cloak import ClearTable, cloak_table
+from recveil.workflows.defended_release import ChosenDefense, select_targets
+from recveil.workflows.train import TrainRequest, train_dataset, train_run
+
+__all__ = ["audit", "cloak", "membership", "train"]
+
+Names = str | Sequence[str]
+
+
+def audit(
+    data: Any,
+    y: Any = None,
+    *,
+    target: Names | None = None,
+    vectors: Names | None = None,
+    numeric: Sequence[str] = (),
+    details: bool = True,
+    **rules: Any,
+) -> AuditResult:
+    """Audit a table of user vectors: can an attacker infer these attributes?
+
+    Args:
+        data: a DataFrame of any library with vectors and attributes, or an (n, d) array of user vectors.
+        y: labels of the users where `data` is an array; -1 among integers, None and NaN are undisclosed.
+        target: attributes to audit (all in the DataFrame if None), or the name of `y`.
+        vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
+        numeric: attributes that hold numbers; they are audited by regression.
+        details: add leak maps, which the report draws.
+        **rules: rules of the audit: panel, attacks, folds, repeats, margin, permutations, leak_ratio, seed, device.
+
+    Returns:
+        The result; in a notebook it shows the report.
+
+    Example:
+        >>> import numpy as np, recveil as rv
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(2, size=200)
+        >>> X = rng.normal(size=(200, 4)) + 2 * y[:, None]
+        >>> rv.audit(X, y, target="gender", repeats=1).verdict
+        <Verdict.LEAK: 'leak'>
+    """
+    table = read_table_input(data, y, target=target, vectors=vectors, numeric=numeric)
+    targets = select_targets(table.attributes, list(table.attributes), "the table", numbers=True)
+    result, _ = audit_table(AuditedTable(_summarize(table), table.x, targets), _make_protocol(rules), details=details)
+    return result
+
+
+def cloak(
+    data: Any,
+    y: Any = None,
+    *,
+    target: Names | None = None,
+    vectors: Names | None = None,
+    method: str = "sliced",
+    options: Mapping[str, Any] | None = None,
+    **rules: Any,
+) -> CloakResult:
+    """Defend a table of user vectors, and audit it before and after.
+
+    Args:
+        data: a DataFrame of any library with vectors and attributes, or an (n, d) array of user vectors.
+        y: labels of the users where `data` is an array.
+        target: attributes to protect (all with classes in the DataFrame if None), or the name of `y`.
+        vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
+        method: name of the defense.
+        options: options of the defense, such as strength.
+        **rules: rules of the audits, as for `audit`.
+
+    Returns:
+        The result; `result.table` is the defended table, an array or a DataFrame of the same library.
+    """
+    table = read_table_input(data, y, target=target, vectors=vectors)
+    names = [name for name, attribute in table.attributes.items() if not attribute.is_numeric]
+    targets = select_targets(table.attributes, names, "the table")
+    defense = ChosenDefense(method, dict(options or {}))
+    cloaked, result = cloak_table(ClearTable(_summarize(table), table.x, targets), defense, _make_protocol(rules))
+    return result.with_table(table.replace_vectors(cloaked))
+
+
+def train(
+    data: Any,
+    *,
+    users: Any = None,
+    model: str = "bprmf",
+    options: Mapping[str, Any] | None = None,
+    defense: str | None = None,
+    target: Names | None = None,
+    out: str | Path | None = None,
+    **settings: Any,
+) -> TrainResult:
+    """Train a recommender, with or without a defense.
+
+    Args:
+        data: a data set by name, a path, a `Dataset`, or a DataFrame of interactions (user_id, item_id[, timestamp]).
+        users: a DataFrame of attributes (user_id and one column each), where `data` is a DataFrame.
+        model: name of the recommender.
+        options: options of the model.
+        defense: name of a defense that protects the target.
+        target: attributes to protect.
+        out: folder to write vectors, lists, metrics and the model into; nothing is written if None.
+        **settings: k, seed, device, and `defense_options`.
+    """
+    check_options("train", settings, ["k", "seed", "device", "defense_options"])
+    chosen = None if defense is None else ChosenDefense(defense, dict(settings.pop("defense_options", None) or {}))
+    names = [target] if isinstance(target, str) else list(target or [])
+    name = str(data) if isinstance(data, str | Path) else "the data"
+    request = TrainRequest(name, model, dict(options or {}), defense=chosen, targets=names, **settings)
+    if isinstance(data, str | Path) and out is not None:
+        return train_run(request, Path(out))
+    return train_dataset(_read_dataset(data, users, request), request, out=None if out is None else Path(out))[0]
+
+
+def membership(data: str, **settings: Any) -> MembershipResult:
+    """Tell whether the users whom a recommender was trained on can be recognized.
+
+    Args:
+        data: a data set by name, a file, a folder, or `demo`.
+        **settings: options of `recveil membership`: model, options, shadow_model, attacks, serving, k, seed, ...
+    """
+    from recveil.workflows.membership import run_membership
+
+    return run_membership(data, **settings)
+
+
+def _make_protocol(rules: Mapping[str, Any]) -> AuditProtocol:
+    check_options("audit", rules, [f.name for f in fields(AuditProtocol)])
+    return replace(AuditProtocol(), **rules)
+
+
+def _summarize(table: TableInput) -> InputSummary:
+    return InputSummary(name="this table", n_users=len(table.x), d=table.x.shape[1])
+
+
+def _read_dataset(data: Any, users: Any, request: TrainRequest) -> Dataset:
+    if isinstance(data, Dataset):
+        return data
+    if not is_dataframe(data):
+        from recveil.data.sources.catalog import load_dataset_or_demo
+
+        return load_dataset_or_demo(str(data), seed=request.seed)
+    dataset = build_dataset(str(SOURCE), select_interactions(read_arrow(data), SOURCE))
+    return dataset if users is None else replace(dataset, attributes=_read_attributes(users, dataset, request))
+
+
+def _read_attributes(users: Any, dataset: Dataset, request: TrainRequest) -> dict[str, Attribute]:
+    """Read the attributes of the users of a data set; users without a row are undisclosed."""
+    import pyarrow as pa
+
+    table = read_arrow(users)
+    key = require_column(table, USER_NAMES, SOURCE)
+    wanted, given = unify_types(
+        normalize_ids(pa.array(dataset.user_ids), SOURCE), normalize_ids(table.column(key), SOURCE)
+    )
+    rows = find_positions(wanted, given)
+    aligned = table.drop_columns([key]).take(pa.array(rows, mask=rows < 0))
+    return make_attributes(aligned, bins={}, keep=list(request.targets))
