@@ -12,34 +12,39 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import torch
 
-from recveil.core.random import generator
-from recveil.data.sources.catalog import load
+from recveil.core.random import make_generator
+from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
 from recveil.defenses.embeddings.attrcloak import AttrCloakDF
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.models.bprmf import BPRMF
-from recveil.transport.divergence import Classes, class_divergence, gradient, long_divergence, ridge_of
+from recveil.transport.divergence import ClassRows, choose_ridge, compute_divergence, compute_gradient
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from oracles.divergence import compute_long_divergence  # noqa: E402
 
 Answer = tuple[torch.Tensor, torch.Tensor]
 
 
-def closed_form(x: torch.Tensor, classes: Classes, eps: float) -> Answer:
+def closed_form(x: torch.Tensor, classes: ClassRows, eps: float) -> Answer:
     """What a step of `attrcloak-df` computes."""
-    fit = class_divergence(classes.moments(x), eps)
-    return fit.value, gradient(x, classes, fit)
+    fit = compute_divergence(classes.compute_moments(x), eps)
+    return fit.value, compute_gradient(x, classes, fit)
 
 
-def autograd(x: torch.Tensor, classes: Classes, eps: float) -> Answer:
+def autograd(x: torch.Tensor, classes: ClassRows, eps: float) -> Answer:
     """What a step costs that differentiates the long formula."""
     x = x.clone().requires_grad_()
-    value = long_divergence(x, classes, eps)
+    value = compute_long_divergence(x, classes, eps)
     (slope,) = torch.autograd.grad(value, x)
     return value.detach(), slope
 
@@ -61,7 +66,7 @@ def measure(n: int, d: int, K: int, device: str, repeats: int) -> None:
     draws = torch.Generator().manual_seed(0)
     codes = torch.randint(K, (n,), generator=draws).sort().values
     x = torch.randn(n, d, generator=draws, dtype=torch.float64) * (1 + codes[:, None] / K)
-    x, classes, eps = x.to(device), Classes.of(codes.to(device)), ridge_of(x, 1e-3)
+    x, classes, eps = x.to(device), ClassRows.from_codes(codes.to(device)), choose_ridge(x, 1e-3)
     ours, theirs = closed_form(x, classes, eps), autograd(x, classes, eps)
     torch.testing.assert_close(ours[0], theirs[0], rtol=1e-9, atol=1e-10)
     torch.testing.assert_close(ours[1], theirs[1], rtol=1e-7, atol=1e-12)
@@ -73,8 +78,8 @@ def measure(n: int, d: int, K: int, device: str, repeats: int) -> None:
 
 def whole(device: str) -> None:
     """Seconds of the whole methods on a table of ML-1M, and how often each fits into `attrcloak-df`."""
-    split = leave_one_out(load("ml-1m"))
-    x = BPRMF(embedding_size=32, epochs=15, device=device).fit(split, rng=generator(0, "train")).user_vectors_
+    split = leave_one_out(load_dataset("ml-1m"))
+    x = BPRMF(embedding_size=32, epochs=15, device=device).fit(split, rng=make_generator(0, "train")).user_vectors_
     methods = [AttrCloakDF(device=device), Gaussian(device=device), Sliced(device=device)]
     print("| target | attrcloak-df | gaussian | sliced | ratio of gaussian | ratio of sliced |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -84,7 +89,7 @@ def whole(device: str) -> None:
         for _ in range(3):
             for k, method in enumerate(methods):
                 start = time.perf_counter()
-                method(x, codes, rng=generator(0, "cloak"))
+                method(x, codes, rng=make_generator(0, "cloak"))
                 best[k] = min(best[k], time.perf_counter() - start)
         df, gaussian, sliced = best
         ratios = f"{df / gaussian:.0f} | {df / sliced:.1f}"

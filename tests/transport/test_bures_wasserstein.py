@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles.bures import compute_squared_bures
 from recveil.transport.bures_wasserstein import (
     compute_barycenter,
-    compute_squared_bures,
     compute_transport,
     matrix_power,
 )

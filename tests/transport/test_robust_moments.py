@@ -16,7 +16,7 @@ def users(n: int, d: int, seed: int = 0) -> torch.Tensor:
 def test_an_affine_map_of_a_class_carries_its_moments() -> None:
     x, codes = users(900, 5), torch.arange(900) % 3
     A, m = users(5, 5, seed=1) + 3 * torch.eye(5, dtype=torch.float64), users(1, 5, seed=2)[0]
-    before, after = (fit_bulk_moments(t, codes, 3, most=1000) for t in (x, x @ A + m))
+    before, after = (fit_bulk_moments(t, codes, 3, max_rows=1000) for t in (x, x @ A + m))
     torch.testing.assert_close(after.mean, before.mean @ A + m)
     torch.testing.assert_close(after.covariance, A.mT @ before.covariance @ A)
 
@@ -26,7 +26,9 @@ def test_a_few_who_run_away_change_little() -> None:
     far = x.clone()
     far[:10] += 100
     moved = {
-        "bulk": (fit_bulk_moments(far, codes, 1, most=10**4).mean - fit_bulk_moments(x, codes, 1, most=10**4).mean)
+        "bulk": (
+            fit_bulk_moments(far, codes, 1, max_rows=10**4).mean - fit_bulk_moments(x, codes, 1, max_rows=10**4).mean
+        )
         .abs()
         .max(),
         "plain": (Moments.from_rows(far, codes, 1).mean - Moments.from_rows(x, codes, 1).mean).abs().max(),
@@ -40,14 +42,14 @@ def test_the_shape_of_a_t_is_found() -> None:
     chi = torch.distributions.Chi2(torch.tensor(4.0, dtype=torch.float64))
     torch.manual_seed(0)
     x = users(n, d) @ shape.sqrt() / (chi.sample((n, 1)) / 4).sqrt()
-    found = fit_bulk_moments(x, torch.zeros(n, dtype=torch.long), 1, most=n)
+    found = fit_bulk_moments(x, torch.zeros(n, dtype=torch.long), 1, max_rows=n)
     torch.testing.assert_close(found.covariance[0], shape, rtol=0.06, atol=0.15)
 
 
 @pytest.mark.parametrize(("n", "most"), [(8, 1000), (400, 300)])
 def test_too_few_and_very_many_have_plain_moments(n: int, most: int) -> None:
     x, codes = users(n, 4) ** 3, torch.zeros(n, dtype=torch.long)
-    found, plain = fit_bulk_moments(x, codes, 1, most=most), Moments.from_rows(x, codes, 1)
+    found, plain = fit_bulk_moments(x, codes, 1, max_rows=most), Moments.from_rows(x, codes, 1)
     torch.testing.assert_close(found.mean, plain.mean)
     torch.testing.assert_close(found.scatter, plain.scatter)
 
@@ -55,7 +57,7 @@ def test_too_few_and_very_many_have_plain_moments(n: int, most: int) -> None:
 def test_constant_and_repeated_columns_do_no_harm() -> None:
     x = users(300, 4)
     x[:, 1], x[:, 2] = 2.0, x[:, 0]
-    found = fit_bulk_moments(x, torch.arange(300) % 2, 2, most=1000)
+    found = fit_bulk_moments(x, torch.arange(300) % 2, 2, max_rows=1000)
     assert torch.isfinite(found.scatter).all()
     torch.testing.assert_close(found.covariance[:, 2], found.covariance[:, 0])
     torch.testing.assert_close(found.mean[:, 1], torch.full((2,), 2.0, dtype=torch.float64))
@@ -64,7 +66,7 @@ def test_constant_and_repeated_columns_do_no_harm() -> None:
 def test_a_class_of_users_who_are_all_alike_stays_where_it_is() -> None:
     x = users(300, 4)
     x[::2] = 3.0
-    found = fit_bulk_moments(x, torch.arange(300) % 2, 2, most=1000)
+    found = fit_bulk_moments(x, torch.arange(300) % 2, 2, max_rows=1000)
     assert (found.scatter[0] == 0).all()
     assert (found.mean[0] == 3).all()
     assert torch.isfinite(found.scatter[1]).all()

@@ -133,5 +133,5 @@ def test_atoms_without_weight_receive_nothing() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan")])
 def test_epsilon_must_be_positive(epsilon: float) -> None:
     x, codes, atoms, weights = classes()
-    with pytest.raises(UsageError, match="epsilon must be above 0"):
+    with pytest.raises(UsageError, match="must be positive"):
         sinkhorn(compute_squared_distances(x, atoms), codes, weights, epsilon=epsilon)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.transport.bures_wasserstein import compute_barycenter, compute_squared_bures
+from oracles.bures import compute_squared_bures
+from recveil.transport.bures_wasserstein import compute_barycenter
 from recveil.transport.divergence import ClassRows, choose_ridge, compute_divergence, compute_gradient
 from recveil.transport.moments import Moments
 from recveil.transport.tradeoff import Tradeoff, TradeoffPoint
@@ -51,7 +52,7 @@ def test_a_point_says_what_its_maps_do_to_the_rows(kinds: tuple[int, ...]) -> No
     y = carried(x, tradeoff, cell, cells, point)
     spread = float((x - x.mean(0)).square().sum())
     assert divergence(y, codes, tradeoff.eps)[0] == pytest.approx(point.divergence, rel=1e-8)
-    assert float((y - x).square().sum()) / spread == pytest.approx(point.moved, rel=1e-8)
+    assert float((y - x).square().sum()) / spread == pytest.approx(point.displacement, rel=1e-8)
     torch.testing.assert_close(carried(x, tradeoff, cell, cells, tradeoff.start), x)
 
 
@@ -78,10 +79,10 @@ def test_the_budget_is_kept_and_spent(moved: float) -> None:
     x, codes = world(2, 400, 5, (3,))
     tradeoff, *_ = problem(x, codes)
     found = tradeoff.minimize_divergence(moved)
-    assert 0.99 * moved < found.moved <= moved
+    assert 0.99 * moved < found.displacement <= moved
     assert found.divergence < tradeoff.start.divergence
     # The other question has the same answer.
-    assert tradeoff.minimize_displacement(found.divergence).moved == pytest.approx(found.moved, rel=0.01)
+    assert tradeoff.minimize_displacement(found.divergence).displacement == pytest.approx(found.displacement, rel=0.01)
 
 
 def test_a_budget_beyond_what_is_needed_is_not_spent() -> None:
@@ -89,7 +90,7 @@ def test_a_budget_beyond_what_is_needed_is_not_spent() -> None:
     tradeoff, *_ = problem(x, codes)
     found = tradeoff.minimize_divergence(100.0)
     assert found.divergence < 1e-6 * tradeoff.start.divergence
-    assert found.moved == pytest.approx(tradeoff.minimize_displacement(0.0).moved, rel=0.01)
+    assert found.displacement == pytest.approx(tradeoff.minimize_displacement(0.0).displacement, rel=0.01)
 
 
 @pytest.mark.parametrize("K", [2, 4])
@@ -101,7 +102,7 @@ def test_no_divergence_costs_what_gelbrich_says(K: int) -> None:
         cells.covariance, B.expand_as(cells.covariance)
     )
     least = float(cells.weights @ apart) / tradeoff.scale
-    assert 0.99 * least < tradeoff.minimize_displacement(0.0).moved <= least
+    assert 0.99 * least < tradeoff.minimize_displacement(0.0).displacement <= least
 
 
 def test_the_more_alike_the_dearer() -> None:
@@ -110,7 +111,7 @@ def test_the_more_alike_the_dearer() -> None:
     now = tradeoff.start.divergence
     points = [tradeoff.minimize_displacement(share * now) for share in (1.0, 0.7, 0.4, 0.1, 0.01)]
     assert points[0] is tradeoff.start
-    assert all(a.moved < b.moved for a, b in zip(points, points[1:], strict=False))
+    assert all(a.displacement < b.displacement for a, b in zip(points, points[1:], strict=False))
 
 
 def test_what_does_not_vary_is_not_spread() -> None:

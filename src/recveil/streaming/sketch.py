@@ -8,7 +8,6 @@ sqrt(ln(2 / chance) / (2 k)) except with that chance (Dvoretzky, Kiefer and Wolf
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from recveil.core.types import FloatArray, IntArray
 from recveil.streaming.id_hashes import Hashes, mix_bits
 
-__all__ = ["Sketch", "compute_level_error", "compute_key_limits"]
+__all__ = ["Sketch", "compute_key_limits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +59,3 @@ def compute_key_limits(counts: IntArray, k: IntArray) -> Hashes:
     """The keys under which a cell of so many rows surely (six standard deviations) has its k smallest."""
     share = np.minimum(1.0, (k + 6 * np.sqrt(k) + 10) / np.maximum(counts, 1))
     return np.where(share < 1, share * 2.0**63, 2.0**63 - 1024).astype(np.uint64) * np.uint64(2) + np.uint64(2047)
-
-
-def compute_level_error(k: int, *, looks: int, chance: float = 0.01) -> float:
-    """How far off a quantile level can be with k rows, along any of so many axes at once, but for this chance."""
-    return math.sqrt(math.log(2 * looks / chance) / (2 * max(k, 1)))

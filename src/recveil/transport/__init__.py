@@ -1,1 +1,1 @@
-"""Optimal transport between classes of vectors: closed forms and sorting. Knows no recommender word."""
+"""Optimal transport between classes of vectors: closed forms, sorting, Sinkhorn's algorithm. Knows no recommender."""

@@ -1,4 +1,4 @@
-"""Squared distances between many points and few, a block of rows at a time."""
+"""Squared distances between many points and few, in blocks of rows."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ import torch
 __all__ = ["cut_blocks", "compute_squared_distances", "compute_typical_distance"]
 
 BLOCK_NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 26}
-"""Entries of a matrix worked on together: near a processor's cache and worth waking its threads, or a GPU's."""
+"""Entries of a matrix that are processed together, by device: near the size of a cache, and enough to occupy its
+threads.
+"""
 
 SAMPLE_POINTS = 1024
-"""Points of which all pairs are looked at to find the typical distance."""
+"""Points whose pairwise distances give the typical distance."""
 
 
 def cut_blocks(matrix: torch.Tensor) -> list[slice]:
-    """The rows of a matrix in pieces that are worked on together."""
+    """Cut the rows of a matrix into blocks that are processed together."""
     n, m = matrix.shape
     size = max(1, BLOCK_NUMBERS.get(matrix.device.type, 1 << 20) // max(1, m))
     return [slice(at, min(at + size, n)) for at in range(0, n, size)]
 
 
 def compute_squared_distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """|x_p - y_q|^2 for all rows p of x and q of y, (n, m), in the precision of x."""
-    center = y.mean(0)  # distances stay, and large means do not drown them
+    """Compute |x_p - y_q|^2 for all rows p of x and q of y, (n, m).
+
+    The result has the precision of x.
+    """
+    center = y.mean(0)  # centering changes no distance, and keeps |x|^2 - 2 x.y + |y|^2 exact far from zero
     y = y - center
     out = x.new_empty(len(x), len(y))
     lengths = y.square().sum(1)
@@ -34,7 +39,10 @@ def compute_squared_distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def compute_typical_distance(x: torch.Tensor) -> float:
-    """The median squared distance of two rows (of some of the rows, where there are many); 1 if all are the same."""
+    """Compute the median squared distance between rows; 1 if all rows are equal.
+
+    Of many rows, evenly spaced ones are used.
+    """
     some = x[:: -(-len(x) // SAMPLE_POINTS)]
     median = float(torch.pdist(some - some.mean(0)).square().median()) if len(some) > 1 else 0.0
     return median or 1.0

@@ -10,7 +10,7 @@ import torch
 __all__ = ["Moments"]
 
 BLOCK_ROWS = 1 << 9
-"""Rows at a time: few enough to stay in the processor's cache, where widening and multiplying them costs little."""
+"""Rows converted to float64 and multiplied at a time: few enough to stay in the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,15 +19,20 @@ class Moments:
 
     `a.merge(b)` has the moments of both sets of rows, whatever the order or the partition (Chan, Golub and
     LeVeque 1983), so a table larger than memory is gathered in one pass.
+
+    Attributes:
+        n: (K,) rows of each class.
+        mean: (K, d) mean of each class.
+        scatter: (K, d, d) sum of (x - mean)(x - mean)'.
     """
 
-    n: torch.Tensor  # (K,) rows of each class
-    mean: torch.Tensor  # (K, d)
-    scatter: torch.Tensor  # (K, d, d) sum of (x - mean)(x - mean)'
+    n: torch.Tensor
+    mean: torch.Tensor
+    scatter: torch.Tensor
 
     @classmethod
     def from_rows(cls, x: torch.Tensor, codes: torch.Tensor, n_classes: int) -> Moments:
-        """The moments of these rows; rows with a negative code belong to no class."""
+        """Compute the moments of these rows; rows with a negative code belong to no class."""
         total = cls.make_empty(n_classes, x.shape[1], x.device)
         for k in range(n_classes):
             rows = (codes == k).nonzero()[:, 0]
@@ -36,8 +41,8 @@ class Moments:
         return total
 
     def _fill_class(self, k: int, x: torch.Tensor, rows: torch.Tensor) -> None:
-        """Put the moments of these rows in the place of class k, which is still empty."""
-        # A pilot mean is taken off before anything is squared: far from zero, squares drown what differs.
+        """Write the moments of these rows into class k, which must be empty."""
+        # Subtract a pilot mean before squaring: far from zero, squares would drown the differences in rounding.
         pilot = x[rows[:BLOCK_ROWS]].double().mean(0)
         first, second = self.mean[k], self.scatter[k]
         wide = torch.empty(min(BLOCK_ROWS, len(rows)), x.shape[1], dtype=torch.float64, device=x.device)
@@ -52,34 +57,38 @@ class Moments:
 
     @classmethod
     def make_empty(cls, n_classes: int, d: int, device: torch.device) -> Moments:
-        """The moments of nothing: merging it changes nothing."""
+        """Return the moments of no rows, the neutral element of `merge`."""
         zeros = torch.zeros(n_classes, d, d, dtype=torch.float64, device=device)
         return cls(zeros[:, 0, 0].clone(), zeros[:, 0].clone(), zeros)
 
     def merge(self, other: Moments) -> Moments:
-        """The moments of both sets of rows together."""
+        """Return the moments of both sets of rows together."""
         n = self.n + other.n
         share = torch.where(n > 0, other.n / n.clamp(min=1), 0.0)
         gap = other.mean - self.mean
+        # Scatter of the union: both scatters plus n_a n_b / (n_a + n_b) gap gap'.
         spread = (self.n * share)[:, None, None] * gap[:, :, None] * gap[:, None, :]
         return Moments(n, self.mean + share[:, None] * gap, self.scatter + other.scatter + spread)
 
     @property
     def weights(self) -> torch.Tensor:
-        """The share p_k of each class."""
+        """Share p_k of each class."""
         return self.n / self.n.sum().clamp(min=1)
 
     @property
     def covariance(self) -> torch.Tensor:
-        """C_k, divided by n_k; (K, d, d)."""
+        """C_k = scatter / n_k, (K, d, d)."""
         return self.scatter / self.n.clamp(min=1)[:, None, None]
 
     def pool_classes(self) -> Moments:
-        """All classes as one."""
+        """Return the moments of all classes as one."""
         return self.group_classes([0] * len(self.n), 1)
 
     def group_classes(self, groups: Sequence[int], n_groups: int) -> Moments:
-        """The moments of groups of classes: class k goes to `groups[k]`, or nowhere if that is negative."""
+        """Return the moments of groups of classes.
+
+        Class k joins group `groups[k]`, or none if that is negative.
+        """
         parts = []
         for group in range(n_groups):
             total = Moments.make_empty(1, self.mean.shape[1], self.mean.device)
@@ -89,6 +98,6 @@ class Moments:
         return Moments(*(torch.cat([getattr(p, name) for p in parts]) for name in ("n", "mean", "scatter")))
 
     def apply_affine(self, center: torch.Tensor, A: torch.Tensor, m: torch.Tensor) -> Moments:
-        """The moments after x -> (x - center[k]) A[k] + m[k] for each class k."""
+        """Return the moments after x -> (x - center[k]) A[k] + m[k] in each class k."""
         mean = torch.einsum("ki,kij->kj", self.mean - center, A) + m
         return Moments(self.n, mean, A.mT @ self.scatter @ A)

@@ -1,4 +1,9 @@
-"""One round of sliced transport: along every axis, carry each class to the average of the class quantile functions."""
+"""One round of sliced transport: along every axis, move each class to the average of the class quantile functions.
+
+In one dimension the Wasserstein barycenter of classes with shares p_k has the quantile function sum_k p_k Q_k
+(Agueh and Carlier 2011), and the optimal map of class k sends its r-th smallest row to that function at the level of
+rank r.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +15,30 @@ import torch
 __all__ = ["KNOTS", "align_axes", "interpolate_shifts", "fit_shifts", "draw_rotation"]
 
 KNOTS = 129
-"""Points at which the map of one class along one axis is remembered."""
+"""Knots at which the map of one class along one axis is stored."""
 
 MAX_CLASSES_PAIRWISE = 6
-"""Classes up to which it is faster to read every class for every class."""
+"""Up to this many classes it is faster to evaluate every class's quantiles for every class."""
 
 KNOT_REACH = 0.98
-"""The outermost knots, as z / (1 + |z|): 49 standard deviations away."""
+"""Position of the outermost knots in z / (1 + |z|): 49 standard deviations from 0."""
 
 
 def draw_rotation(d: int, generator: torch.Generator) -> torch.Tensor:
-    """An orthogonal (d, d) matrix, uniformly distributed (QR of a Gaussian with the signs set right)."""
+    """Draw an orthogonal (d, d) matrix from the uniform (Haar) distribution.
+
+    The QR decomposition of a Gaussian matrix has it once the signs of the diagonal of R are moved into Q.
+    """
     gauss = torch.randn(d, d, generator=generator, device=generator.device, dtype=torch.float64)
     q, r = torch.linalg.qr(gauss)
     return torch.mul(q, r.diagonal().sign())
 
 
 def align_axes(z: torch.Tensor, members: Sequence[torch.Tensor | slice]) -> torch.Tensor:
-    """Give all classes the same distribution along each coordinate of `z`, moving as little as possible.
+    """Give all classes the same distribution along each coordinate of `z`.
 
-    `members[k]` are the rows of class k; it gets the common quantile function at (r - 1/2)/n_k, r = 1..n_k.
+    The displacement is the least possible along each coordinate. `members[k]` are the rows of class k; they get the
+    common quantile function at the levels (r - 1/2) / n_k, r = 1..n_k.
     """
     ordered = [_sort_axes(z[rows]) for rows in members]
     values = [own for own, _ in ordered]
@@ -41,22 +50,22 @@ def align_axes(z: torch.Tensor, members: Sequence[torch.Tensor | slice]) -> torc
 
 
 def _average_pairwise(values: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The average of the quantile functions at the levels of each class: every class is read for every class."""
+    """Average the quantile functions by evaluating every class for every class."""
     total = sum(own.shape[1] for own in values)
-    found = []
+    averages = []
     for own in values:
         common = torch.zeros_like(own)
         for other in values:
             common.add_(_interpolate_quantiles(other, own.shape[1]), alpha=other.shape[1] / total)
-        found.append(common)
-    return found
+        averages.append(common)
+    return averages
 
 
 def _average_by_sweep(values: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The same in one walk over the levels of all classes, whatever the number of classes.
+    """Average the quantile functions in one sweep over the levels of all classes.
 
-    The average is straight between one level and the next, whose class alone it bends for; so its slope is the sum of
-    the bends so far, and its height the sum of slope times step.
+    The average is piecewise linear. At a level of class k only Q_k changes its slope, so the slope of the average is
+    the running sum of those changes, and its value the running sum of slope times step.
     """
     sizes = torch.tensor([own.shape[1] for own in values], device=values[0].device)
     total, ends = int(sizes.sum()), sizes.cumsum(0)
@@ -65,8 +74,8 @@ def _average_by_sweep(values: list[torch.Tensor]) -> list[torch.Tensor]:
     levels, order = ((rank.double() + 0.5) / own).sort()
     z = torch.cat(values, 1).double()
     start = z[:, ends - sizes] @ (sizes.double() / total)
-    weight = own.double().square() / total  # the share of a class, and its levels lie 1 / n apart
-    weight[ends - 1] = 0.0  # from the last user of a class to the first of the next there is no way
+    weight = own.double().square() / total  # share n / total over the distance 1 / n of two levels
+    weight[ends - 1] = 0.0  # no segment leads from the last row of a class to the next class
     edge = z.new_zeros(len(z), 1)
     bends = torch.diff(z.diff(dim=1) * weight[:-1], dim=1, prepend=edge, append=edge)
     slopes = bends[:, order].cumsum(1)
@@ -76,7 +85,10 @@ def _average_by_sweep(values: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _sort_axes(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each axis in order, (d, n), and which rows that takes; on the CPU by NumPy, whose sort is many times faster."""
+    """Sort each axis, (d, n), and return the order too.
+
+    On a CPU NumPy sorts, many times faster than torch.
+    """
     axes = z.mT.contiguous()
     if z.device.type != "cpu":
         values, order = axes.sort(dim=1)
@@ -86,9 +98,10 @@ def _sort_axes(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
-    """How far the users of one class go along each axis, at `KNOTS` places; (d, KNOTS), flat beyond the outermost user.
+    """Fit how far rows of one class move along each axis; (d, KNOTS).
 
-    The places are even in z / (1 + |z|): near in the bulk, far apart in the tails, and found without a search.
+    The places are evenly spaced in z / (1 + |z|): dense in the bulk, sparse in the tails, and found without a search.
+    Beyond the outermost row the shift is constant.
     """
     squashed = torch.linspace(-KNOT_REACH, KNOT_REACH, KNOTS, dtype=z.dtype, device=z.device)
     places = (squashed / (1 - squashed.abs())).expand(z.shape[1], KNOTS).contiguous()
@@ -102,7 +115,10 @@ def fit_shifts(z: torch.Tensor, aligned: torch.Tensor) -> torch.Tensor:
 
 
 def interpolate_shifts(z: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
-    """How far users of one class go, by its (d, KNOTS) shifts; in place where possible, for it is most of the time."""
+    """Interpolate the moves of rows of one class from its (d, KNOTS) shifts.
+
+    Works in place where possible: this takes most of the time of a sliced map.
+    """
     place = z.abs().add_(1)
     torch.div(z, place, out=place)
     place.add_(KNOT_REACH).mul_((KNOTS - 1) / (2 * KNOT_REACH)).clamp_(0, KNOTS - 1.001)
@@ -115,7 +131,10 @@ def interpolate_shifts(z: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
 
 
 def _interpolate_quantiles(quantiles: torch.Tensor, count: int) -> torch.Tensor:
-    """The quantile functions with knots at (r - 1/2)/n, linear in between and flat outside, at `count` even levels."""
+    """Evaluate quantile functions at `count` evenly spaced levels.
+
+    They have knots at (r - 1/2) / n, are linear in between and constant outside.
+    """
     n = quantiles.shape[1]
     if n == count:
         return quantiles

@@ -1,16 +1,20 @@
 """Least displacement for a given class divergence, found from the moments alone.
 
-Minimize  sum_i |x_i - x0_i|^2 / (n tr C_0) + multiplier * (class divergence, mean over the attributes).
-Within a cell (the rows that share all their classes) the gradient of the divergence is affine in x, hence so is every
-stationary point: each cell is carried by one affine map, and only its mean and covariance matter. So a cell enters as
-its share w, its mean and rows F with F'F its covariance; moving them costs w (|mean - mean0|^2 + |F - F0|^2), exactly
-what the rows themselves would pay. The time of a step does not depend on the number of rows.
+Minimize over the table x, from x0,
 
-The multiplier climbs a ladder, each rung solved by L-BFGS from the one below; between the last two Brent's root finder
-meets the target. Exact: displacement and divergence of what is found. Not proven: that no other point is better, as the
-divergence is not convex; the path is followed from the start because there is another one: where classes have fewer
-rows than dimensions, squeezing everybody into the few directions of the smallest class is stationary too. For one
-attribute whose classes span the space the path ends at a known optimum, Gaussian transport.
+    sum_i |x_i - x0_i|^2 / (n tr C_0) + multiplier * (class divergence, mean over the attributes).      (1)
+
+Within a cell (the rows that share all their classes) the gradient of the divergence is affine in x, hence so is every
+stationary point: each cell moves by one affine map, and only its mean and covariance matter. So a cell enters as its
+share w, its mean, and rows F with F'F its covariance. Moving them costs w (|mean - mean0|^2 + |F - F0|^2), exactly the
+cost of moving the rows themselves, and the time of a step does not depend on the number of rows.
+
+The multiplier rises step by step, each problem solved by L-BFGS from the solution of the last; between the last two,
+Brent's method finds the multiplier that meets the target. Exact: displacement and divergence of the result. Not proven:
+that no other point is better, since the divergence is not convex. The path is followed from x0 because another
+stationary point exists: where classes have fewer rows than dimensions, projecting all rows onto the span of the
+smallest class is stationary too. For one attribute whose classes span the space the path ends at a known optimum,
+Gaussian transport.
 """
 
 from __future__ import annotations
@@ -30,37 +34,49 @@ from recveil.transport.moments import Moments
 __all__ = ["TradeoffPoint", "Tradeoff"]
 
 RANK_TOLERANCE = 1e-12
-"""Variances under this share of a cell's largest count as none: no map can spread what does not vary."""
+"""Variances below this share of a cell's largest count as zero: no map can spread rows that do not vary."""
 
 NEGLIGIBLE_DIVERGENCE = 1e-6
-"""A divergence under this share of what there was counts as none; to go on would cost time and change nothing."""
+"""A divergence below this share of the initial one counts as zero; going on would cost time and change nothing."""
 
 LOG_STEP = float(np.log(3))
+"""Logarithm of the ratio between two multipliers of the path. With larger steps the path was lost where classes are
+small.
+"""
 LOG_MULTIPLIERS = [float(np.log(1e-4)) + LOG_STEP * step for step in range(26)]
-"""The ladder of multipliers, in logarithms. Wider rungs were seen to lose the path where classes are small."""
+"""Logarithms of the multipliers of the path."""
 
 LOG_TOLERANCE = 1e-3
-"""How near to its root the logarithm of the multiplier is brought."""
+"""Tolerance on the logarithm of the multiplier that meets the target."""
 
 ROUGH_TOLERANCE, FINE_TOLERANCE = 1e-7, 1e-10
-"""When L-BFGS stops on the ladder, which only leads there, and at the target."""
+"""Relative decrease at which L-BFGS stops: on the path, and at the target."""
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class TradeoffPoint:
-    """Where the cells may stand: how far apart the classes are there, and what it costs to go there."""
+    """A position of the cells.
 
-    at: Vector
+    Attributes:
+        position: displacement of the means and rows F, in units in which the cost is the sum of squares.
+        divergence: mean class divergence there.
+        displacement: sum_i |x_i - x0_i|^2 / (n tr C_0).
+    """
+
+    position: Vector
     divergence: float
-    moved: float  # sum_i |x_i - x0_i|^2 / (n tr C_0)
+    displacement: float
 
 
 class Tradeoff:
-    """Displacement against divergence, for cells of which (cells, attributes) `classes` says where they belong.
+    """Displacement against divergence for the cells of a table.
 
-    A class of -1 means that the cell says nothing of that attribute; `eps` is added to every variance.
+    Args:
+        cells: moments of the cells.
+        classes: (cells, attributes) class of each cell; -1 if the cell says nothing about the attribute.
+        eps: constant added to every variance.
     """
 
     def __init__(self, cells: Moments, classes: torch.Tensor, eps: float) -> None:
@@ -71,69 +87,83 @@ class Tradeoff:
         F = self.deviation[:, :, None] * self.axes.mT
         self.origin = torch.cat([cells.mean[:, None], F], 1)  # (cells, 1 + d, d): the mean, then the rows F
         self.members = [(column == torch.unique(column[column >= 0])[:, None]).double() for column in classes.T]
-        # In these units the displacement is the plain sum of squares.
+        # In these units the displacement of eq. 1 is the plain sum of squares of a position.
         self.unit = (self.scale / cells.weights).sqrt()[:, None, None]
         self.start = self._make_point(np.zeros(self.origin.numel()))
 
     def minimize_displacement(self, divergence: float) -> TradeoffPoint:
-        """The least displacement with no more divergence than this."""
-        aim = max(divergence, NEGLIGIBLE_DIVERGENCE * self.start.divergence)
-        if self.start.divergence <= aim:
+        """Find the least displacement whose divergence is at most this."""
+        target = max(divergence, NEGLIGIBLE_DIVERGENCE * self.start.divergence)
+        if self.start.divergence <= target:
             return self.start
-        tried = self._search_multiplier(lambda point: point.divergence / aim, beyond=LOG_TOLERANCE)
-        enough = [point for point in tried if point.divergence <= aim]
-        return min(enough, key=lambda p: p.moved) if enough else min(tried, key=lambda p: p.divergence)
+        solved = self._search_multiplier(lambda point: point.divergence / target, beyond=LOG_TOLERANCE)
+        reached = [point for point in solved if point.divergence <= target]
+        return min(reached, key=lambda p: p.displacement) if reached else min(solved, key=lambda p: p.divergence)
 
-    def minimize_divergence(self, moved: float) -> TradeoffPoint:
-        """The least divergence with no more displacement than this."""
-        if moved <= 0 or self.start.divergence <= 0:
+    def minimize_divergence(self, displacement: float) -> TradeoffPoint:
+        """Find the least divergence whose displacement is at most this."""
+        if displacement <= 0 or self.start.divergence <= 0:
             return self.start
-        tried = self._search_multiplier(lambda point: moved / max(point.moved, 1e-300), beyond=-LOG_TOLERANCE)
-        affordable = [self.start, *(point for point in tried if point.moved <= moved)]
+        solved = self._search_multiplier(
+            lambda point: displacement / max(point.displacement, 1e-300), beyond=-LOG_TOLERANCE
+        )
+        affordable = [self.start, *(point for point in solved if point.displacement <= displacement)]
         return min(affordable, key=lambda point: point.divergence)
 
     def compute_maps(self, point: TradeoffPoint) -> tuple[torch.Tensor, torch.Tensor]:
-        """A and b of each cell: x -> (x - mean of the cell) A + b carries its rows to the point."""
-        state = self._compute_state(point.at)
+        """Compute the affine maps that move the rows of each cell to a point.
+
+        Returns:
+            A, (cells, d, d), and b, (cells, d): x -> (x - mean of the cell) A + b.
+        """
+        state = self._compute_state(point.position)
         inverse = torch.where(self.deviation > 0, 1 / self.deviation.clamp(min=1e-300), 0.0)
         return self.axes @ (inverse[:, :, None] * state[:, 1:]), state[:, 0]
 
     def _search_multiplier(self, ratio: Callable[[TradeoffPoint], float], beyond: float) -> list[TradeoffPoint]:
-        """Points up to the multiplier at which the ratio, which falls as it grows, is one; the last a little beyond."""
-        tried, nothing = {-np.inf: self.start}, NEGLIGIBLE_DIVERGENCE * self.start.divergence
+        """Follow the path to the multiplier at which the ratio is 1.
 
-        def excess(power: float, tolerance: float = FINE_TOLERANCE) -> float:
-            below = max(other for other in tried if other < power)
-            tried[power] = self._solve_multiplier(float(np.exp(power)), tried.get(power, tried[below]).at, tolerance)
-            return float(np.log(ratio(tried[power])))
+        The ratio falls as the multiplier grows. Returns all points that were solved, the last `beyond` past the root.
+        """
+        solved, negligible = {-np.inf: self.start}, NEGLIGIBLE_DIVERGENCE * self.start.divergence
+
+        def measure_excess(log_multiplier: float, tolerance: float = FINE_TOLERANCE) -> float:
+            below = max(other for other in solved if other < log_multiplier)
+            start = solved.get(log_multiplier, solved[below]).position
+            solved[log_multiplier] = self._solve_multiplier(float(np.exp(log_multiplier)), start, tolerance)
+            return float(np.log(ratio(solved[log_multiplier])))
 
         low = high = LOG_MULTIPLIERS[0]
-        for high in track_progress(LOG_MULTIPLIERS, "AttrCloak", len(LOG_MULTIPLIERS)):
-            if excess(high, ROUGH_TOLERANCE) <= 0 or tried[high].divergence <= nothing:
+        for high in track_progress(LOG_MULTIPLIERS, "tracing the trade-off", len(LOG_MULTIPLIERS)):
+            if measure_excess(high, ROUGH_TOLERANCE) <= 0 or solved[high].divergence <= negligible:
                 break
             low = high
-        if low < high and excess(low) <= 0:  # the rough answer was on the wrong side
+        if low < high and measure_excess(low) <= 0:  # the rough solution was on the wrong side
             low, high = low - LOG_STEP, low
-        if low < high and excess(low) > 0 >= excess(high):
-            excess(brentq(excess, low, high, xtol=LOG_TOLERANCE) + 2 * beyond)
-        return list(tried.values())
+        if low < high and measure_excess(low) > 0 >= measure_excess(high):
+            root = brentq(measure_excess, low, high, xtol=LOG_TOLERANCE)
+            measure_excess(root + 2 * beyond)  # a little past the root, to be on the right side of the target
+        return list(solved.values())
 
-    def _solve_multiplier(self, multiplier: float, at: Vector, tolerance: float) -> TradeoffPoint:
+    def _solve_multiplier(self, multiplier: float, start: Vector, tolerance: float) -> TradeoffPoint:
+        """Minimize eq. 1 for one multiplier."""
+
         def lagrangian(y: Vector) -> tuple[float, Vector]:
             value, slope = self._compute_divergence(y)
             return float(y @ y) + multiplier * value, 2 * y + multiplier * slope
 
         options = {"maxiter": 300, "maxcor": 20, "ftol": tolerance, "gtol": 1e-10}
-        return self._make_point(minimize(lagrangian, at, jac=True, method="L-BFGS-B", options=options).x)
+        return self._make_point(minimize(lagrangian, start, jac=True, method="L-BFGS-B", options=options).x)
 
-    def _compute_divergence(self, at: Vector) -> tuple[float, Vector]:
-        """The mean over the attributes, and its gradient."""
-        state, value = self._compute_state(at), 0.0
+    def _compute_divergence(self, position: Vector) -> tuple[float, Vector]:
+        """Compute the mean divergence over the attributes and its gradient."""
+        state, value = self._compute_state(position), 0.0
         slope, mean, F = torch.zeros_like(state), state[:, 0], state[:, 1:]
         covariance = F.mT @ F
         for member in self.members:  # (K, cells)
             counts = member * self.n
             n, known, own = counts.sum(1), member.sum(0), member.argmax(0)
+            # Mean and scatter of each class from its cells: within the cells plus between them.
             m = counts @ mean / n[:, None]
             apart = mean - m[own]
             spread = covariance + apart[:, :, None] * apart[:, None, :]
@@ -141,12 +171,14 @@ class Tradeoff:
             P, P_k = fit.precision[-1], fit.precision[own]
             share = (self.n * known / n.sum() / len(self.members))[:, None, None]
             value += float(fit.value) / len(self.members)
+            # The gradient of the divergence by a row is (x - m) P - (x - m_k) P_k; F has mean 0 in it.
             slope[:, :1] += share * ((mean - fit.mean[-1])[:, None] @ P - apart[:, None] @ P_k)
             slope[:, 1:] += share * (F @ (P - P_k))
         return value, (slope * self.unit).reshape(-1).numpy()
 
-    def _make_point(self, at: Vector) -> TradeoffPoint:
-        return TradeoffPoint(at, self._compute_divergence(at)[0], float(at @ at))
+    def _make_point(self, position: Vector) -> TradeoffPoint:
+        return TradeoffPoint(position, self._compute_divergence(position)[0], float(position @ position))
 
-    def _compute_state(self, at: Vector) -> torch.Tensor:
-        return self.origin + torch.from_numpy(at).reshape(self.origin.shape) * self.unit
+    def _compute_state(self, position: Vector) -> torch.Tensor:
+        """Compute means and rows F of the cells at a position."""
+        return self.origin + torch.from_numpy(position).reshape(self.origin.shape) * self.unit
