@@ -25,9 +25,9 @@ WITHOUT = {
         "return np.arange(len(M))",
     ),
     "3, nobody looks beyond a line": (
-        "attacks/attribute/battery.py",
-        '"fast": ("logistic", "qda", "knn", "trees", "mlp")',
-        '"fast": ("logistic",)',
+        "attacks/attribute/panels.py",
+        "if panel in traits.panels)",
+        'if panel in traits.panels and traits.name == "logistic")',
     ),
     "4, the AUC is that of hard guesses": (
         "metrics/leakage.py",

@@ -1,1 +1,1 @@
-"""What an outsider may try with what a platform releases."""
+"""Attacks on what a platform releases: attribute inference and membership inference."""

@@ -1,1 +1,1 @@
-"""Contract tests and tiny worlds with known answers, for our own tests and for packages that add methods."""
+"""Contract tests and tiny worlds with known answers, for methods of any package."""

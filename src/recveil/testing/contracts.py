@@ -95,12 +95,12 @@ def measure_leak(x: FloatArray, secret: Attribute, attack: Attack | None = None)
 
 
 def measure_tree_leak(x: FloatArray, secret: Attribute) -> float:
-    """Measure the advantage of boosted trees, which find labels that linear attacks do not."""
+    """Measure the advantage of boosted trees, which find more than linear attacks."""
     return measure_leak(x, secret, ClassifierAttack(Boosted))
 
 
 def seal_array(array: Any) -> Any:
-    """Copy an array and make it read-only, so that a method that changes its input fails."""
+    """Copy an array read-only, so that a method that changes its input fails."""
     copy = np.array(array)
     copy.flags.writeable = False
     return copy
@@ -125,7 +125,10 @@ def _check_nothing_to_hide(builder: DefenseBuilder, x: FloatArray, codes: IntArr
 
 
 def _check_row_order(builder: DefenseBuilder, x: FloatArray, codes: IntArray, out: FloatArray) -> None:
-    """Check that the order of the rows decides nothing; a random method is compared by how far it moves users."""
+    """Check that the order of the rows decides nothing.
+
+    A random method is compared by how far it moves users.
+    """
     order = make_generator(3, "contract").permutation(len(x))
     reordered = np.empty_like(out)
     reordered[order] = _apply_defense(builder(), x[order], codes[order])

@@ -1,6 +1,7 @@
-"""Contract of data defenses: `check_data_defense(MyDefense)` checks every promise.
+"""Contract of data defenses.
 
-A broken promise raises `AssertionError` with a sentence that names it.
+`check_data_defense(MyDefense)` checks every promise. A broken promise raises `AssertionError` with a sentence that
+names it.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _check_interactions(out: Dataset, train: Dataset) -> None:
 
 
 def _check_order(out: Dataset, train: Dataset) -> None:
-    """Check that the result is sorted by user and time, as the input is, and keeps the order of what it keeps."""
+    """Check that the result is sorted by user and time, as the input is."""
     order = np.lexsort((np.asarray(out.time), out.user))
     assert np.array_equal(order, np.arange(len(out))), "The input was in order of user and time, the result is not."
     before, after = _compute_pairs(train), _compute_pairs(out)
@@ -128,7 +129,7 @@ def _check_without_times(builder: DefenseBuilder, train: Dataset) -> None:
 
 
 def _check_odd_users(builder: DefenseBuilder, train: Dataset) -> None:
-    """Check that undisclosed users, a single class, and users without interactions are no obstacle."""
+    """Check undisclosed users, a single class, and users without interactions."""
     gender = train.attributes["gender"]
     some_hidden, one_class = gender.codes.copy(), np.zeros_like(gender.codes)
     some_hidden[::5] = UNDISCLOSED

@@ -1,6 +1,7 @@
-"""Contract of recommenders: `check_recommender(MyModel)` checks every promise.
+"""Contract of recommenders.
 
-A broken promise raises `AssertionError` with a sentence that names it.
+`check_recommender(MyModel)` checks every promise. A broken promise raises `AssertionError` with a sentence that names
+it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def check_recommender(builder: ModelBuilder, *, same_bytes: bool = True) -> None
 
 
 def _check_same_seed(builder: ModelBuilder, model: Recommender, split: Split, same_bytes: bool) -> None:
-    """Check that the same seed gives the same vectors, even with other test items: training must not use them."""
+    """Check that the same seed gives the same vectors, even with other test items."""
     other = replace(split.test, item=(split.test.item + 1) % split.test.n_items)
     again = builder().fit(replace(split, test=other), rng=make_generator(0, "contract"))
     for name in ("user_vectors_", "item_vectors_"):

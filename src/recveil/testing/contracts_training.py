@@ -1,6 +1,7 @@
-"""Contract of training defenses: `check_training_defense(MyDefense)` checks every promise.
+"""Contract of training defenses.
 
-A broken promise raises `AssertionError` with a sentence that names it.
+`check_training_defense(MyDefense)` checks every promise. A broken promise raises `AssertionError` with a sentence that
+names it.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ def _check_injection(undefended: FloatArray, out: FloatArray, secret: Attribute)
 
 @cache
 def _make_leaky_world() -> tuple[Split, tuple[Attribute, Attribute]]:
-    """Make 400 users who leak gender and, less, age; without validation items, so that all epochs run."""
+    """Make 400 users who leak gender and, less, age.
+
+    Without validation items all epochs run.
+    """
     leaks = {"gender": 2.5, "age": 2.0}
     world = make_world(
         n_users=400, n_items=150, n_interactions=14_000, leaks=leaks, strength=2.4, rng=make_generator(0, "contract")
@@ -128,7 +132,10 @@ def _check_nothing_to_hide(builder: DefenseBuilder, secret: Attribute) -> None:
 
 
 def _run_epochs(penalty: Penalty, secret: Attribute) -> tuple[FloatArray, float]:
-    """Run all epochs on a fixed table that leaks; return summed absolute gradients, and how far `finish` moves it."""
+    """Run all epochs on a fixed table that leaks.
+
+    Returns summed absolute gradients, and how far `finish` moves the table.
+    """
     rng = make_generator(1, "contract")
     n, d = len(secret.codes), 8
     start = torch.tensor(rng.standard_normal((n, d)) + secret.codes[:, None], dtype=torch.float32)

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def make_checkerboard(*, n_items: int = 12, copies: int = 4) -> Split:
-    """Make two groups of users who interact with all items of their own group, one after the other.
+    """Make two groups of users who interact with the items of their group in turn.
 
     Exactly two items of a user's group are missing in training, the validation and the test item, and every item
     occurs there equally often. A recommender that learns the groups ranks these two first among the unseen items
@@ -53,10 +53,11 @@ def make_checkerboard(*, n_items: int = 12, copies: int = 4) -> Split:
 
 
 def make_planted_leak(n: int, d: int, K: int, size: float, *, rng: np.random.Generator) -> tuple[FloatArray, Attribute]:
-    """Make Gaussian classes of equal size whose means are at distance `size` from each other, in random directions.
+    """Make Gaussian classes of equal size and spread, with different means.
 
-    An honest audit must report a leak, with a balanced accuracy near `compute_bayes_accuracy(K, size)` and never above
-    it beyond chance. The best attack is linear.
+    The means are at distance `size` from each other, in random directions. An honest audit must report a leak, with a
+    balanced accuracy near `compute_bayes_accuracy(K, size)` and never above it beyond chance. The best attack is
+    linear.
 
     Args:
         n: users.
@@ -89,7 +90,7 @@ def make_no_leak(n: int, d: int, K: int, *, rng: np.random.Generator) -> tuple[F
 
 
 def make_inverted_leak(n: int, d: int, K: int, *, rng: np.random.Generator) -> tuple[FloatArray, Attribute]:
-    """Make vectors without a leak, then make class means and covariances equal in this sample.
+    """Make vectors without a leak whose classes have equal moments in the sample.
 
     A surplus in the training folds is then a deficit in the test fold, so attacks fall below chance, and relabelling
     their guesses turns this into a leak. An honest audit must report a leak (and that it is inverted), not a privacy
@@ -116,7 +117,7 @@ def make_inverted_leak(n: int, d: int, K: int, *, rng: np.random.Generator) -> t
 def make_injected_label(
     kind: str, *, n: int, d: int, size: float = 0.5, step: float = 0.25, rng: np.random.Generator
 ) -> tuple[FloatArray, Attribute]:
-    """Make vectors of two classes with equal means that carry the label where linear attacks do not find it.
+    """Make vectors of two classes with a label that linear attacks do not find.
 
     - `scale`: the second class is longer by the factor 1 + `size`;
     - `parity`: the signs of the first two coordinates agree in the second class and differ in the first;

@@ -1,4 +1,4 @@
-"""Attribute attacks: one file for each family, the panels they form, and the surfaces they look at."""
+"""Attribute attacks: one file for each family, panels, and surfaces of a release."""
 
 from recveil.core.registry import Registry
 from recveil.core.traits import AttackTraits

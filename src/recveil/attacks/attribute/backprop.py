@@ -1,4 +1,4 @@
-"""Perceptrons of one shape for many tasks at once, with a hand-written gradient and preallocated buffers.
+"""Perceptrons of one shape for many tasks at once, with a hand-written gradient.
 
 Users are columns: an activation is (T, width, users), so that a product with few classes is still a product of long
 rows, which the libraries compute quickly. A step allocates nothing and keeps no graph of operations.
@@ -31,10 +31,11 @@ def forward(layers: Layers, x: torch.Tensor) -> torch.Tensor:
 
 
 class Network:
-    """T perceptrons that learn from batches of one size; `best_layers` holds what `keep_best` last chose for each.
+    """T perceptrons that learn from batches of one size.
 
-    One step of AdamW updates all of them. On CUDA the step is recorded once and then replayed, because its kernels are
-    too short to launch one by one. The recorded step reads from fixed buffers, into which every batch is copied.
+    `best_layers` holds the weights that `keep_best` last chose for each perceptron. One step of AdamW updates all of
+    them. On CUDA the step is recorded once and then replayed, because its kernels are too short to launch one by one.
+    The recorded step reads from fixed buffers, into which every batch is copied.
 
     Args:
         sizes: widths of the input, the hidden layers and the output.
@@ -83,13 +84,16 @@ class Network:
         self.steps_done += 1
 
     def keep_best(self, is_better: torch.Tensor) -> None:
-        """Copy the present weights of the tasks that `is_better` (T,) marks to `best_layers`."""
+        """Copy the weights of the tasks that `is_better` (T,) marks to `best_layers`."""
         for present, best in zip(self.layers, self.best_layers, strict=True):
             for p, b in zip(present, best, strict=True):
                 torch.where(is_better[:, None, None], p, b, out=b)
 
     def _take_step(self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> None:
-        """Take one step by the kernel of `torch.optim.AdamW`, whose own overhead is ten times a small step."""
+        """Take one step of AdamW.
+
+        Departs: calls the kernel of `torch.optim.AdamW` directly, whose overhead is ten times a small step.
+        """
         self.fill_gradient(x, y, weight)
         self.step_count += 1
         weights, gradient, mean, square = ([part] for part in self.state)
@@ -110,7 +114,7 @@ class Network:
         )
 
     def fill_gradient(self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> None:
-        """Fill `gradient` with that of each task's weighted cross-entropy; arguments as in `step`."""
+        """Fill `gradient` with that of each task's weighted cross-entropy."""
         below = x.mT
         for (W, b), output in zip(self.layers, self.outputs, strict=True):
             torch.baddbmm(b, W, below, out=output)
@@ -137,7 +141,10 @@ def _multiply_into_gradient(
 
 
 def _view_layers(flat: torch.Tensor, sizes: tuple[int, ...], T: int) -> Layers:
-    """View one flat tensor, which the optimizer treats as one parameter, as weights and biases."""
+    """View one flat tensor as weights and biases.
+
+    The optimizer treats the flat tensor as one parameter.
+    """
     layers, start = [], 0
     for fan_in, width in pairwise(sizes):
         middle, end = start + T * width * fan_in, start + T * width * (fan_in + 1)

@@ -1,4 +1,4 @@
-"""Gaussian classes with equal priors: one shared covariance (LDA), or independent columns (naive Bayes)."""
+"""Gaussian classes with equal priors: linear discriminant and naive Bayes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ METHODS = (
 
 @dataclass
 class LinearDiscriminant:
-    """Linear discriminant analysis with equal priors and equal class weights in the shared covariance.
+    """Linear discriminant analysis with equal priors.
 
-    The covariance is shrunk by the amount of Ledoit and Wolf (2004), so that more columns than users do no harm.
+    Classes have equal weights in the shared covariance, which is shrunk by the amount of Ledoit and Wolf (2004), so
+    that more columns than users do no harm.
     """
 
     seed: int = 0

@@ -40,7 +40,7 @@ class Majority:
 
 @dataclass(frozen=True)
 class StratifiedRandom:
-    """A class drawn at random for each user, in the proportions of the training users."""
+    """A random class for each user, in the proportions of the training users."""
 
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator

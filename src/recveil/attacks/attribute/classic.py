@@ -1,4 +1,4 @@
-"""Quadratic discriminant, nearest neighbors and boosted trees, with equal priors and quick on small tables."""
+"""Quadratic discriminant, nearest neighbors and boosted trees, with equal priors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 METHODS = (
     AttackTraits("qda", builder="Quadratic", panels=("fast", "full"), rank=50),
     AttackTraits("knn", builder="Neighbors", panels=("fast", "full"), rank=70),
-    AttackTraits("trees", builder="Boosted", panels=("fast",), rank=130),
+    AttackTraits("trees", builder="Boosted", panels=("fast", "two-releases"), rank=130),
     AttackTraits(
         "boosting",
         builder="Boosted",
@@ -41,7 +41,10 @@ METHODS = (
 
 @dataclass
 class Quadratic:
-    """Quadratic discriminant analysis with equal priors; a small ridge admits classes of fewer than d users."""
+    """Quadratic discriminant analysis with equal priors.
+
+    A small ridge admits classes of fewer than d users.
+    """
 
     ridge: float = 1e-2
     seed: int = 0
@@ -99,7 +102,7 @@ class Neighbors:
 
 @dataclass
 class Boosted:
-    """Histogram gradient boosting on values binned by quantiles of the training users.
+    """Histogram gradient boosting on values binned by the training users' quantiles.
 
     scikit-learn computes weighted quantiles one by one, which on a few thousand users takes ten times as long as the
     trees; it accepts values that are bin numbers as they are.
@@ -138,7 +141,7 @@ def compute_balanced_weights(y: IntArray) -> FloatArray:
 
 
 def compute_bin_edges(x: FloatArray, bins: int) -> FloatArray:
-    """Compute the (bins - 1, d) edges that divide each column into bins of equal size."""
+    """Compute the (bins - 1, d) edges of bins of equal size in each column."""
     return np.asarray(np.quantile(x, np.linspace(0, 1, bins + 1)[1:-1], axis=0))
 
 
@@ -155,8 +158,8 @@ def softmax(logits: FloatArray) -> FloatArray:
 
 
 def softmax_margins(margins: FloatArray) -> FloatArray:
-    """Turn margins into beliefs that rank users as the margins do; they are not calibrated.
+    """Turn margins into beliefs that rank users as the margins do.
 
-    Margins have one column for each class, or are flat where there are two classes.
+    The beliefs are not calibrated. Margins have one column for each class, or are flat where there are two classes.
     """
     return softmax(np.stack([-margins, margins], 1) if margins.ndim == 1 else margins)

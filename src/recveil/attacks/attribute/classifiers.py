@@ -1,4 +1,4 @@
-"""Classifiers as attribute attacks: any scikit-learn classifier or pipeline, one fresh fit for each task."""
+"""Classifiers as attribute attacks: any scikit-learn classifier or pipeline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ __all__ = ["BaggedAttack", "Classifier", "ClassifierAttack", "as_attack", "compu
 
 
 class Classifier(Protocol):
-    """A classifier that has `predict_proba`, `decision_function` or `predict` beside `fit`, as in scikit-learn."""
+    """A classifier as in scikit-learn.
+
+    Beside `fit` it has `predict_proba`, `decision_function` or `predict`.
+    """
 
     def fit(self, x: FloatArray, y: IntArray) -> Any:
         """Learn from users whose class is known."""
@@ -48,7 +51,7 @@ class ClassifierAttack:
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
     ) -> list[FloatArray]:
-        """Fit a fresh classifier for each task and return its beliefs about the test users."""
+        """Fit a classifier for each task and return its beliefs about the test users."""
         return self._solve_tasks(partial(self._fit_and_guess, n_classes=n_classes), x, y, tasks, rng)
 
     def _solve_tasks(
@@ -77,16 +80,16 @@ class ClassifierAttack:
 
 @dataclass(frozen=True)
 class BaggedAttack(ClassifierAttack):
-    """An attack whose parts each learn from some of the training users, and so can guess the remaining ones.
+    """An attack whose parts each learn from some of the training users.
 
-    Its classifier has `left_out_`: beliefs about each training user by the parts that did not learn from that user.
-    They replace inner folds and cost no further fits.
+    Each part can guess the remaining training users. The classifier has `left_out_`: beliefs about each training user
+    by the parts that did not learn from that user. They replace inner folds and cost no further fits.
     """
 
     def guess_both(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
     ) -> list[tuple[FloatArray, FloatArray]]:
-        """Return for each task the beliefs about its test users and about its training users."""
+        """Return beliefs about the test users and the training users of each task."""
         solve = partial(self._fit_and_guess, n_classes=n_classes, with_training=True)
         both = self._solve_tasks(solve, x, y, tasks, rng)
         return [(b[: len(task.test)], b[len(task.test) :]) for b, task in zip(both, tasks, strict=True)]
@@ -128,7 +131,7 @@ def as_attack(candidate: object, name: str = "classifier") -> Attack:
 
 
 def compute_beliefs(classifier: Any, x: FloatArray, n_classes: int) -> FloatArray:
-    """Return the probabilities (n, n_classes) that a fitted classifier gives to the classes 0, 1, ...
+    """Return the probabilities (n, n_classes) of a fitted classifier.
 
     Args:
         classifier: a fitted classifier.

@@ -1,4 +1,4 @@
-"""Logistic regression and multilayer perceptrons for many tasks, trained as one batched tensor program.
+"""Logistic regression and perceptrons for many tasks at once, as tensor programs.
 
 Each task is standardized and class-balanced by its own training users (`stacks`); its test users are read after its
 training.
@@ -26,12 +26,42 @@ from recveil.core.types import FloatArray, IntArray
 __all__ = ["Logistic", "Perceptron"]
 
 METHODS = (
-    AttackTraits("logistic", builder="Logistic", panels=("fast", "full"), rank=30),
+    AttackTraits(
+        "logistic", builder="Logistic", panels=("fast", "full", "two-releases", "two-releases-many"), rank=30
+    ),
     AttackTraits("mlp", builder="Perceptron", panels=("fast",), rank=160),
-    AttackTraits("mlp-1", builder="Perceptron", options={"hidden": ()}, panels=("full",), rank=170),
-    AttackTraits("mlp-2", builder="Perceptron", options={"hidden": (100,)}, panels=("full",), rank=180),
-    AttackTraits("mlp-3", builder="Perceptron", options={"hidden": (100, 64)}, panels=("full",), rank=190),
-    AttackTraits("mlp-4", builder="Perceptron", options={"hidden": (100, 64, 32)}, panels=("full",), rank=200),
+    AttackTraits(
+        "mlp-1",
+        builder="Perceptron",
+        summary="A perceptron without hidden layers, class-balanced.",
+        options={"hidden": ()},
+        panels=("full",),
+        rank=170,
+    ),
+    AttackTraits(
+        "mlp-2",
+        builder="Perceptron",
+        summary="A perceptron with one hidden layer, class-balanced.",
+        options={"hidden": (100,)},
+        panels=("full",),
+        rank=180,
+    ),
+    AttackTraits(
+        "mlp-3",
+        builder="Perceptron",
+        summary="A perceptron with two hidden layers, class-balanced.",
+        options={"hidden": (100, 64)},
+        panels=("full",),
+        rank=190,
+    ),
+    AttackTraits(
+        "mlp-4",
+        builder="Perceptron",
+        summary="A perceptron with three hidden layers, class-balanced.",
+        options={"hidden": (100, 64, 32)},
+        panels=("full",),
+        rank=200,
+    ),
 )
 
 MAX_BATCHES_PER_EPOCH = 500
@@ -45,10 +75,11 @@ Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # x (T, size, d), y and
 
 @dataclass(frozen=True)
 class Logistic:
-    """Multinomial logistic regression, class-balanced, with the ridge penalty of scikit-learn's default C.
+    """Multinomial logistic regression, class-balanced.
 
-    Departs: solved by accelerated steps with the fixed curvature bound of Bohning and Lindsay (1988), which needs one
-    (d, d) factorization per task for any number of classes, and no line search.
+    The ridge penalty is that of scikit-learn's default C. Departs: solved by accelerated steps with the fixed curvature
+    bound of Bohning and Lindsay (1988), which needs one (d, d) factorization per task for any number of classes, and no
+    line search.
     """
 
     C: float = 1.0
@@ -88,10 +119,11 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Perceptron:
-    """A multilayer perceptron, class-balanced; the epoch with the lowest loss on a held-out tenth is kept.
+    """A multilayer perceptron, class-balanced.
 
-    One cycle of the learning rate (up to a high one, down to zero) reaches in `epochs` epochs what small constant
-    steps reach in fifty. Few users get more epochs, up to `steps` batches; very many get larger batches.
+    The epoch with the lowest loss on a held-out tenth is kept. One cycle of the learning rate (up to a high one, down
+    to zero) reaches in `epochs` epochs what small constant steps reach in fifty. Few users get more epochs, up to
+    `steps` batches; very many get larger batches.
     """
 
     hidden: tuple[int, ...] = (100,)
@@ -144,9 +176,10 @@ class Perceptron:
 def _draw_batches(
     stack: TaskStack, n_held_out: int, n_batches: int, size: int, generator: torch.Generator
 ) -> Iterator[Batch]:
-    """Draw the batches of one epoch from the users after the held-out ones, in the same random order for all tasks.
+    """Draw the batches of one epoch from the users after the held-out ones.
 
-    A few of the first users come twice to fill the last batch. The weights of a batch add up to one.
+    All tasks have the same random order. A few of the first users come twice to fill the last batch. The weights of a
+    batch add up to one.
     """
     T, n = stack.rows.shape
     order = torch.randperm(n - n_held_out, generator=generator, device=stack.rows.device)

@@ -1,4 +1,4 @@
-"""Attacker panels: attacks that are run together, made from the traits that each attack declares.
+"""Attacker panels: attacks that are run together, made from their traits.
 
 An attack joins a panel by naming it in its traits; attacks of other packages may do so too. Listing panels imports
 no attack.
@@ -35,7 +35,7 @@ def panel_names() -> tuple[str, ...]:
 
 
 def panel_members(panel: str) -> tuple[str, ...]:
-    """Return the names of a panel's attacks by rank, whether their packages are installed or not."""
+    """Return the names of a panel's attacks by rank, installed or not."""
     if panel not in panel_names():
         raise unknown_name("panel", panel, panel_names())
     return tuple(traits.name for traits in _sort_by_rank() if panel in traits.panels)
@@ -47,7 +47,10 @@ def missing_members(panel: str) -> tuple[str, ...]:
 
 
 def is_blind(name: str) -> bool:
-    """Return whether the attack of this name ignores the vectors, and so never speaks for a panel."""
+    """Return whether the attack of this name ignores the vectors.
+
+    Blind attacks never speak for a panel.
+    """
     return name in ATTRIBUTE_ATTACKS and ATTRIBUTE_ATTACKS.traits(name).is_blind
 
 
@@ -124,7 +127,7 @@ def available(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def __getattr__(name: str) -> object:
-    """Return the old tables until their last callers have moved to the functions above."""
+    """Return the old tables until their last callers have moved."""
     if name == "ATTACKS":
         return {traits.name: partial(make_attack, traits.name) for traits in _sort_by_rank()}
     if name == "PANELS":

@@ -1,4 +1,4 @@
-"""The attackers of the RAID and AttrCloak papers with the settings they were run with.
+"""The attackers of the RAID and AttrCloak papers, with their settings.
 
 They see the vectors raw and the classes unweighted, as they did there, so that they can be compared with standardized
 and balanced attackers. Settings that the papers do not state are the library's defaults.

@@ -1,4 +1,4 @@
-"""Attacks on a number, such as an age or an income: regressions on the user vectors."""
+"""Attacks on a number, such as an age: regressions on the user vectors."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ REGRESSIONS: dict[str, Callable[[int, int], Any]] = {
 def guess_numbers(
     name: str, x: FloatArray, values: FloatArray, tasks: Sequence[Task], *, rng: np.random.Generator
 ) -> list[FloatArray]:
-    """Guess the numbers of the test users of each task, from its training users alone.
+    """Guess the numbers of the test users of each task.
 
-    Vectors and numbers are standardized on the training users.
+    A task learns from its training users alone. Vectors and numbers are standardized on the training users.
 
     Args:
         name: name of the regression in `REGRESSIONS`.

@@ -1,4 +1,4 @@
-"""Stacks of tasks: all folds and repeats of an audit as one batched tensor problem.
+"""Stacks of tasks: all folds of an audit as one batched tensor problem.
 
 The tasks of an audit are independent problems of nearly the same shape. Stacked, each layer of each model is one
 batched product. Every task is standardized and class-balanced by its own training users.
@@ -35,9 +35,10 @@ SIZE_RATIO = 1.1
 
 @dataclass(frozen=True, eq=False)
 class TaskStack:
-    """T tasks of about the same size, side by side; shorter ones are padded with rows of weight 0.
+    """T tasks of about the same size, side by side.
 
-    The tasks share one table, which is small enough to stay in the cache; rows are standardized when they are read.
+    Shorter ones are padded with rows of weight 0. The tasks share one table, which is small enough to stay in the
+    cache; rows are standardized when they are read.
     """
 
     table: torch.Tensor  # (N, d)
@@ -49,7 +50,7 @@ class TaskStack:
     spread: torch.Tensor  # (T, 1, d)
 
     def look_up_rows(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return these rows (T, k) of the table as (T, k, d), standardized by each task's training users."""
+        """Return these rows (T, k) of the table as (T, k, d), standardized by task."""
         x = self.table.index_select(0, rows.flatten()).view(*rows.shape, -1)
         return x.sub_(self.mean).div_(self.spread)
 
@@ -69,7 +70,7 @@ def guess_in_stacks(
     device: torch.device,
     numbers_per_task: int = 0,
 ) -> list[FloatArray]:
-    """Solve the tasks stack by stack and return the guesses in the order of the tasks.
+    """Solve the tasks stack by stack and return their guesses in order.
 
     An accelerator gets stacks as large as fit. The CPU gets stacks that stay in its cache, several at once.
 
@@ -109,7 +110,7 @@ def guess_in_stacks(
 def _map_in_threads(
     solve: Callable[[list[int], int], FloatArray], groups: list[list[int]], seeds: list[int], workers: int
 ) -> Iterator[FloatArray]:
-    """Solve the groups, several at a time; each group then has its share of the cores."""
+    """Solve the groups, several at a time, each with its share of the cores."""
     if workers < 2:
         yield from map(solve, groups, seeds)
         return
@@ -123,14 +124,20 @@ def _map_in_threads(
 
 
 def _standardize_table(x: FloatArray) -> FloatArray:
-    """Standardize the whole table, so that single precision holds it; each task later uses its own users' moments."""
+    """Standardize the whole table, so that single precision holds it.
+
+    Each task is later standardized by its own training users.
+    """
     wide = np.asarray(x, dtype=np.float64)
     spread = wide.std(0)
     return np.asarray((wide - wide.mean(0)) / np.where(spread > 0, spread, 1.0), dtype=np.float32)
 
 
 def _group_by_size(tasks: Sequence[Task], d: int, max_tasks: int = sys.maxsize) -> Iterator[list[int]]:
-    """Group the numbers of the tasks by nearly equal size, at most `max_tasks` that fit into memory together."""
+    """Group the numbers of tasks of nearly equal size.
+
+    A group has at most `max_tasks` tasks and fits into memory.
+    """
     by_size = sorted(range(len(tasks)), key=lambda i: len(tasks[i].train))
     group: list[int] = []
     for i in by_size:
@@ -176,10 +183,10 @@ def _build_stack(
 def _compute_moments(
     table: torch.Tensor, rows: torch.Tensor, is_real: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute mean and standard deviation (T, 1, d) of each task's rows by one product with the whole table.
+    """Compute mean and standard deviation (T, 1, d) of each task's rows.
 
-    A difference of squares needs double precision. Columns that single precision cannot tell from a constant get
-    spread 1.
+    One product with the whole table gives both. A difference of squares needs double precision. Columns that single
+    precision cannot tell from a constant get spread 1.
     """
     share = torch.zeros(len(rows), len(table), dtype=torch.float64, device=table.device)
     share.scatter_add_(1, rows, is_real.double() / is_real.sum(1, keepdim=True))
@@ -191,7 +198,7 @@ def _compute_moments(
 
 
 def _pad_rows(rows: list[IntArray], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the row numbers as one (T, n) tensor, and 1.0 for each row that is not padding."""
+    """Return row numbers as one (T, n) tensor, and 1.0 for rows that are not padding."""
     n = max(map(len, rows))
     padded = np.stack([np.pad(r, (0, n - len(r)), mode="wrap") for r in rows])
     is_real = np.arange(n) < np.array([[len(r)] for r in rows])

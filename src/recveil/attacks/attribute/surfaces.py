@@ -1,4 +1,4 @@
-"""Surfaces of a release: what an attacker sees, as one row of numbers for each user.
+"""Surfaces of a release: what an attacker sees, one row of numbers for each user.
 
     x = build_view(release, "lists", rng=rng)          # (n_users, at most `columns`) float32
 
@@ -131,10 +131,10 @@ def list_surfaces(release: Release, *, history: Dataset | None = None) -> tuple[
 
 
 def join_releases(before: FloatArray, after: FloatArray) -> Table:
-    """Join two releases of the same users into what an attacker of both sees: each table, and the difference.
+    """Join two releases of the same users into what an attacker of both sees.
 
-    Both must be in the same coordinates, as user vectors and list means are. Two reductions of scores or lists are
-    not, since each has its own directions.
+    The result holds both tables and their difference. Both must be in the same coordinates, as user vectors and list
+    means are. Two reductions of scores or lists are not, since each has its own directions.
     """
     if before.ndim != 2 or before.shape != after.shape:
         raise DataError(
@@ -151,11 +151,11 @@ def view_user_vectors(release: Release, config: ViewConfig, rng: np.random.Gener
 
 
 def view_scores(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
-    """Return the scores of all items, or the main directions of a random projection for a large catalog.
+    """Return the scores of all items, reduced for a large catalog.
 
-    The scoring function is called once for each block of users. Scores of factor models are lower in rank than the
-    projection, which then loses nothing. A score that is not finite (an item that is never shown) counts as
-    the lowest of its user.
+    The reduction keeps the main directions of a random projection. The scoring function is called once for each block
+    of users. Scores of factor models are lower in rank than the projection, which then loses nothing. A score that is
+    not finite (an item that is never shown) counts as the lowest of its user.
     """
     users = np.arange(_count_users(release, config))
     n_items = _score_users(release, users[:1]).shape[1]
@@ -172,12 +172,15 @@ def view_scores(release: Release, config: ViewConfig, rng: np.random.Generator) 
 
 
 def view_lists(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
-    """Return the recommended items as a bag: a column for each listed item, or the main directions of many."""
+    """Return the recommended items as a bag, one column for each listed item.
+
+    Many items are reduced to the main directions.
+    """
     return _reduce_bag(_weight_items(_build_bag(release, config), config), config.columns, rng)
 
 
 def view_list_means(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
-    """Return the mean vector of each user's recommended items; an empty list gives zeros."""
+    """Return the mean vector of each user's recommended items, or zeros."""
     assert release.item_vectors is not None
     bag = _weight_items(_build_bag(release, config), config)
     total = np.asarray(bag.sum(axis=1), dtype=np.float32).reshape(-1, 1)
@@ -186,7 +189,10 @@ def view_list_means(release: Release, config: ViewConfig, rng: np.random.Generat
 
 
 def view_interactions(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
-    """Return the users' own interactions as a bag of items: an upper bound for every released surface."""
+    """Return the users' own interactions as a bag of items.
+
+    They are never released; their leak is an upper bound for every surface.
+    """
     history = config.history
     assert history is not None
     if config.weight == "rank":
@@ -253,7 +259,7 @@ def _score_users(release: Release, users: IntArray) -> Table:
 
 
 def _build_bag(release: Release, config: ViewConfig) -> sparse.csr_array:
-    """Build the sparse user-by-item matrix of the listed items; each counts 1, or by its place."""
+    """Build the sparse user-by-item matrix of the listed items."""
     assert release.lists is not None
     user, place = np.nonzero(release.lists >= 0)
     item = release.lists[user, place]
@@ -273,7 +279,7 @@ def _build_bag(release: Release, config: ViewConfig) -> sparse.csr_array:
 
 
 def _weight_items(bag: sparse.csr_array, config: ViewConfig) -> sparse.csr_array:
-    """Count each pair of user and item once, and raise the weight of rare items if the options say so."""
+    """Count each pair of user and item once, and weight rare items as configured."""
     bag.sum_duplicates()
     np.minimum(bag.data, 1, out=bag.data)
     if config.weight == "rare":
@@ -283,7 +289,7 @@ def _weight_items(bag: sparse.csr_array, config: ViewConfig) -> sparse.csr_array
 
 
 def _reduce_bag(bag: sparse.csr_array, columns: int, rng: np.random.Generator) -> Table:
-    """Return the columns of the bag if it has at most `columns` items, else its main directions."""
+    """Return the columns of a bag of few items, or the main directions of many."""
     bag = bag[:, np.unique(bag.indices)]
     if bag.shape[1] <= columns:
         return np.asarray(bag.toarray(), dtype=np.float32)
@@ -295,9 +301,10 @@ def _reduce_bag(bag: sparse.csr_array, columns: int, rng: np.random.Generator) -
 
 
 def _turn_to_main_directions(x: Table, columns: int) -> Table:
-    """Turn the table to its principal axes: at most `columns` of them, and none that is rounding error.
+    """Turn the table to at most `columns` of its principal axes.
 
-    Attacks scale every column to variance 1, which would turn a column of rounding error into strong noise.
+    Axes of rounding error are dropped. Attacks scale every column to variance 1, which would turn a column of rounding
+    error into strong noise.
     """
     x = x - x.mean(axis=0, dtype=np.float64).astype(np.float32)
     spread, turn = np.linalg.eigh(_compute_gram(x))
@@ -308,7 +315,7 @@ def _turn_to_main_directions(x: Table, columns: int) -> Table:
 
 
 def _compute_gram(x: Table) -> NDArray[np.float64]:
-    """Compute the products of all pairs of columns in double precision, without a copy of the whole table."""
+    """Compute the products of all pairs of columns in double precision, in blocks."""
     total = np.zeros((x.shape[1], x.shape[1]))
     for start in range(0, len(x), GRAM_BLOCK_ROWS):
         block = x[start : start + GRAM_BLOCK_ROWS].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Support vector machines, class-balanced; a softmax turns their margins into beliefs, without Platt scaling."""
+"""Support vector machines, class-balanced, with the softmax of margins as belief."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_FEATURE_ROWS = 20_000
 
 @dataclass
 class LinearSVM:
-    """Linear support vector machine, class-balanced, with the squared hinge solved in the primal."""
+    """Linear support vector machine, class-balanced, with squared hinge loss."""
 
     C: float = 1.0
     seed: int = 0
@@ -44,7 +44,7 @@ class LinearSVM:
 
 @dataclass
 class RadialSVM:
-    """Support vector machine with a Gaussian kernel, class-balanced; approximate above `max_exact_users`.
+    """Support vector machine with a Gaussian kernel, class-balanced.
 
     The exact solution costs more than the square of the users. Above `max_exact_users` the kernel is replaced by
     `landmarks` Nystroem features beside the columns themselves (the smooth part of a wide kernel is nearly linear), and
@@ -95,11 +95,11 @@ class RadialSVM:
 
 @dataclass
 class NewtonSVM:
-    """Linear SVM with squared hinge loss, one class against the rest, by Newton's method (Chapelle, 2007).
+    """Linear SVM with squared hinge loss, by Newton's method (Chapelle, 2007).
 
-    A step solves one system of the size of the columns, over the users who violate their margin; once these stay the
-    same the solution is exact. On a few hundred correlated columns it takes a tenth of the time of scikit-learn's
-    LinearSVC.
+    Each class is separated from the rest. A step solves one system of the size of the columns, over the users who
+    violate their margin; once these stay the same the solution is exact. On a few hundred correlated columns it takes a
+    tenth of the time of scikit-learn's LinearSVC.
     """
 
     C: float = 1.0
@@ -115,7 +115,7 @@ class NewtonSVM:
         return self
 
     def decision_function(self, x: FloatArray) -> FloatArray:
-        """Return the signed margin of each user, one column for each class of more than two."""
+        """Return the signed margins, with one column for each class of more than two."""
         margin = x @ self._w[:-1] + self._w[-1]
         return np.asarray(margin[:, 0] if margin.shape[1] == 1 else margin)
 

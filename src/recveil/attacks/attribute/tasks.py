@@ -1,4 +1,4 @@
-"""The unit of work of an attribute attack: learn from some users, guess others; and the running of many such tasks."""
+"""Tasks of an attribute attack: learn from some users, guess others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MIN_TASKS_FOR_PROCESSES = 25
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Users whose class the attacker knows, and users to guess; row numbers of one table."""
+    """Users whose class the attacker knows, and users to guess, as row numbers."""
 
     train: IntArray
     test: IntArray
@@ -114,7 +114,10 @@ def _solve_in_process(solve: Callable[[Task, int], FloatArray], task: Task, seed
 
 @contextmanager
 def ignore_convergence_warnings() -> Iterator[None]:
-    """Ignore that a solver reached its last iteration: an attack is judged by its guesses on other users."""
+    """Ignore that a solver reached its last iteration.
+
+    An attack is judged by its guesses on other users, converged or not.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield

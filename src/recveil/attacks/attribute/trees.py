@@ -1,4 +1,4 @@
-"""Attacks by decision trees: one tree, forests, stumps and XGBoost, class-balanced."""
+"""Attacks by trees: one tree, forests, stumps and XGBoost, class-balanced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ __all__ = ["Forest", "Stumps", "XGBoost", "build_tree"]
 
 METHODS = (
     AttackTraits("tree", builder="build_tree", panels=("full",), rank=100),
-    AttackTraits("forest", builder="Forest", panels=("full",), is_python_bound=True, predicts_left_out=True, rank=110),
+    AttackTraits(
+        "forest",
+        builder="Forest",
+        panels=("full", "two-releases-many"),
+        is_python_bound=True,
+        predicts_left_out=True,
+        rank=110,
+    ),
     AttackTraits("adaboost", builder="Stumps", panels=("full",), is_python_bound=True, rank=120),
     AttackTraits("xgboost", builder="XGBoost", extra="xgboost", panels=("full",), rank=150),
 )
@@ -79,11 +86,11 @@ class Forest:
 
 @dataclass
 class Stumps:
-    """AdaBoost: 50 trees of one split, each fitted to the users that the earlier ones misclassify.
+    """AdaBoost: 50 trees of one split.
 
-    SAMME of Zhu and others (2009), started from class-balanced weights. Departs: splits lie at quantiles of the
-    training users, so that a round is one histogram of each column instead of a sort (about a tenth of scikit-learn's
-    time).
+    Each is fitted to the users that the earlier ones misclassify: SAMME of Zhu and others (2009), started from
+    class-balanced weights. Departs: splits lie at quantiles of the training users, so that a round is one histogram of
+    each column instead of a sort (about a tenth of scikit-learn's time).
     """
 
     seed: int = 0
@@ -116,7 +123,7 @@ class Stumps:
         return self
 
     def predict_proba(self, x: FloatArray) -> FloatArray:
-        """Return the softmax of the weighted votes as in scikit-learn; without stumps all classes are equal."""
+        """Return the softmax of the weighted votes, as scikit-learn does."""
         votes = np.zeros((len(x), self._n_classes))
         columns = assign_bins(x, self._edges).T
         users = np.arange(len(x))
@@ -126,7 +133,7 @@ class Stumps:
         return softmax(share * self._n_classes / max(self._n_classes - 1, 1) ** 2)
 
     def _find_best_split(self, cells: NDArray[np.intp], weight: FloatArray) -> tuple[int, int, int, int]:
-        """Find the split with the purest sides (Gini), and the heavier class of each side."""
+        """Find the split with the purest sides (Gini), and the main class of each side."""
         K, size = self._n_classes, self.bins * self._n_classes
         sums = [np.bincount(column, weights=weight, minlength=size) for column in cells]
         left = np.stack(sums).reshape(-1, self.bins, K).cumsum(1)  # (d, bins, K)
@@ -138,7 +145,7 @@ class Stumps:
 
 @dataclass
 class XGBoost:
-    """XGBoost with its own defaults, class-balanced unless `balanced` is False; needs the extra `xgboost`.
+    """XGBoost with its own defaults, class-balanced; needs the extra `xgboost`.
 
     Departs: 64 `bins` instead of 256, which on a few thousand users are mostly empty and take most of the time.
     """
