@@ -29,7 +29,7 @@ def read(*parts: Dataset) -> list[IntArray]:
 def network(**options: float) -> _Transformer:
     seeded = torch.Generator().manual_seed(0)
     net = _Transformer(BERT4Rec(**{**QUICK, **options}), make_histories(make_checkerboard().train), seeded)  # type: ignore[arg-type]
-    net.windows = Windows(net.line, net.options.max_length)
+    net.windows = Windows(net.histories, net.options.max_length)
     return net
 
 
@@ -76,17 +76,17 @@ def test_a_pass_takes_out_the_right_items(length: int) -> None:
     shown, index, target = net.draw_epoch(torch.Generator().manual_seed(0))
     assert len(shown) * shown.shape[1] >= 41 * len(net.windows)
     flat, real = shown.flatten(1), target >= 0
-    assert (flat.gather(1, index)[real] == net.missing).all()
-    assert real.sum() == (flat == net.missing).sum()
+    assert (flat.gather(1, index)[real] == net.mask).all()
+    assert real.sum() == (flat == net.mask).sum()
     whole = flat.scatter(1, torch.where(real, index, index[:, :1]), torch.where(real, target, target[:, :1]))
     whole = whole.view(-1, length)
-    assert (whole[:, -1] < net.nothing).all()  # padded on the left
+    assert (whole[:, -1] < net.padding).all()  # padded on the left
     group, turn = whole // 12, whole % 12
-    both = (whole[:, 1:] < net.nothing) & (whole[:, :-1] < net.nothing)
+    both = (whole[:, 1:] < net.padding) & (whole[:, :-1] < net.padding)
     assert (((turn[:, 1:] - turn[:, :-1]) % 12 == 1) & (group[:, 1:] == group[:, :-1]))[both].all()
-    gone = shown.view(-1, length) == net.missing
+    gone = shown.view(-1, length) == net.mask
     assert gone.any(1).all()
-    share = gone.sum() / (whole < net.nothing).sum()
+    share = gone.sum() / (whole < net.padding).sum()
     mostly = 0.3 if length > 4 else 0.36  # with few items to choose from, the last one steps in more often
     assert share.item() == pytest.approx(mostly, abs=0.04)
 
@@ -96,7 +96,7 @@ def test_only_the_last_item_is_missing_in_the_last_copy() -> None:
     read_, gone = net._draw_masks(torch.Generator().manual_seed(0), 0.0)
     assert gone[:, -1].all()
     assert not gone[:, :-1].any()
-    assert (read_[:, -1] < net.nothing).all()
+    assert (read_[:, -1] < net.padding).all()
 
 
 def test_padding_is_not_heard() -> None:
@@ -104,11 +104,11 @@ def test_padding_is_not_heard() -> None:
     users = torch.tensor([0, 30])
     train = make_checkerboard().train
     assert train.time is not None
-    net.line = make_histories(train.take(train.time < 3))  # three items, so four places of the eight are padding
+    net.histories = make_histories(train.take(train.time < 3))  # three items, so four places of the eight are padding
     before = net.compute_user_vectors(users).detach()
     noise = torch.randn(16, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        net.item[net.nothing] += noise
+        net.item[net.padding] += noise
         net.place[:4] += noise
     assert torch.allclose(net.compute_user_vectors(users), before, atol=1e-5)
     with torch.no_grad():

@@ -79,8 +79,8 @@ def test_the_loss_is_the_cross_entropy_of_the_next_items(targets: int) -> None:
     users, places = (part[0] for part in batches)
     total, count = 0.0, 0
     for u, at in zip(users.tolist(), places.tolist(), strict=True):
-        history = net.line.item[net.line.start[u] : net.line.start[u + 1]].tolist()
-        now = at - int(net.line.start[u])
+        history = net.histories.item[net.histories.start[u] : net.histories.start[u + 1]].tolist()
+        now = at - int(net.histories.start[u])
         window = ([10, 10, 10] + history[:now])[-3:]
         row = torch.cat([net._apply_filters(torch.tensor([window]), 0.0)[0], net.user[u]])
         likely = torch.log_softmax(net.out @ row, 0)
@@ -92,9 +92,9 @@ def test_the_loss_is_the_cross_entropy_of_the_next_items(targets: int) -> None:
 def test_a_pass_goes_over_every_place_of_every_history() -> None:
     net = network()
     users, places = (part.flatten() for part in net.draw_epoch(torch.Generator().manual_seed(1)))
-    assert set(places.tolist()) == set(range(len(net.line.item) - 1))
-    assert (net.line.start[users] <= places).all()
-    assert (places < net.line.start[users + 1]).all()
+    assert set(places.tolist()) == set(range(len(net.histories.item) - 1))
+    assert (net.histories.start[users] <= places).all()
+    assert (places < net.histories.start[users + 1]).all()
 
 
 def test_user_vectors_hold_the_state_and_the_users_own_vector(model: Caser) -> None:

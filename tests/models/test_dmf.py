@@ -137,15 +137,15 @@ def test_loss_and_rows_of_one_step_share_the_first_layers_and_the_next_step_has_
         lambda: net.compute_user_vectors(users).square().sum() + net.compute_item_vectors().sum(),
     ):
         apart.append(torch.autograd.grad(work(), learned))
-        assert net.kept is None  # the gradient was here
+        assert net.cached is None  # the gradient was here
     loss = net.loss(*batch)
-    summed = net.kept
+    summed = net.cached
     loss = loss + net.compute_user_vectors(users).square().sum() + net.compute_item_vectors().sum()
     assert summed is not None
-    assert net.kept is summed
+    assert net.cached is summed
     for one, two, both in zip(*apart, torch.autograd.grad(loss, learned), strict=True):
         torch.testing.assert_close(one + two, both)
-    assert net.kept is None
+    assert net.cached is None
     with torch.no_grad():
         net.user_tower.first += 1.0
         assert not torch.allclose(net._sum_layers()[0], summed[0])

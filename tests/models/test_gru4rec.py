@@ -83,7 +83,7 @@ def test_the_loss_is_the_cross_entropy_of_each_next_item() -> None:
     board = make_checkerboard(n_items=4, copies=2)
     seeded = torch.Generator().manual_seed(0)
     net = _Reader(GRU4Rec(hidden_size=5, dropout=0.0, max_length=9), make_histories(board.train), seeded)
-    net.windows = Windows(net.line, 9)
+    net.windows = Windows(net.histories, 9)
     batches = net.draw_epoch(seeded)
     losses, counts = [], []
     for history in read(board.train):

@@ -81,7 +81,7 @@ def test_what_was_worked_out_is_forgotten_when_learning_goes_on() -> None:
         net.train(True)
         net.item += 1.0
         assert not torch.allclose(net.compute_item_vectors(), before)
-    assert net.kept is None  # nothing is kept while learning
+    assert net.cached is None  # nothing is kept while learning
 
 
 def test_loss_and_rows_of_one_step_share_what_flowed_and_the_next_step_flows_anew() -> None:
@@ -94,16 +94,16 @@ def test_loss_and_rows_of_one_step_share_what_flowed_and_the_next_step_flows_ane
         lambda: net.compute_user_vectors(users).square().sum() + net.compute_item_vectors().sum(),
     ):
         apart.append(torch.autograd.grad(work(), [net.user, net.item]))
-        assert net.kept is None  # the gradient was here
+        assert net.cached is None  # the gradient was here
     loss = net.loss(*batch)
-    flowed = net.kept
+    flowed = net.cached
     loss = loss + net.compute_user_vectors(users).square().sum() + net.compute_item_vectors().sum()
     assert flowed is not None
-    assert net.kept is flowed
+    assert net.cached is flowed
     both = torch.autograd.grad(loss, [net.user, net.item])
     for one, two, sum_ in zip(*apart, both, strict=True):
         torch.testing.assert_close(one + two, sum_)
-    assert net.kept is None
+    assert net.cached is None
     with torch.no_grad():
         net.user += 1.0
         assert float(net.compute_user_vectors(users).sum() - flowed[0][users].sum()) > 1.0

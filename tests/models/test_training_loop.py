@@ -9,7 +9,8 @@ from recveil.core.progress import report_progress
 from recveil.core.random import make_generator
 from recveil.models import MODELS
 from recveil.models.bprmf import BPRMF
-from recveil.models.training_loop import Schedule, compute_user_table, train_network
+from recveil.models.networks import compute_user_table
+from recveil.models.training_loop import Schedule, train_network
 from recveil.testing.worlds import make_checkerboard
 
 QUICK = {"embedding_size": 8, "epochs": 6, "learning_rate": 0.05}

@@ -1,4 +1,4 @@
-"""ALS: matrix factorization for implicit feedback, solved exactly, one side at a time."""
+"""ALS: weighted matrix factorization of implicit feedback, solved exactly for one side at a time."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ _BLOCK_NUMBERS = 2**22  # numbers gathered at a time
 
 @dataclass
 class ALS:
-    """Weighted matrix factorization (Hu, Koren and Volinsky, ICDM 2008): touched pairs should score 1, all others 0.
+    """Weighted matrix factorization by alternating least squares.
 
-    An untouched pair counts `weight` times as much as a touched one. Each vector is the exact minimizer given the other
-    side, users last, so folding a training history in gives back the very vector of that user.
+    Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM 2008. Seen pairs should score 1
+    and all others 0; a pair that was not seen counts `weight` times as much as a seen one. Each vector is the exact
+    minimizer given the other side. Users are solved last, so folding in a training history returns that user's vector.
 
-    Departs: `reg` grows with the evidence, (touched + weight * all) per vector, as in Rendle et al. (RecSys 2022),
-    so that one value suits rare and popular items. With `recency`, a user's newest pair counts exp(recency) times as
-    much as the oldest.
+    Departs: `reg` grows with the evidence, (seen + weight * all) per vector, as in Rendle et al. (RecSys 2022), so that
+    one value suits rare and popular items. With `recency`, a user's newest pair counts exp(recency) times as much as
+    the oldest.
     """
 
     embedding_size: int = 64
@@ -60,11 +61,11 @@ class ALS:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the training part."""
+        """Learn from the training part; neither validation nor test items are used."""
         if penalty is not None:
             raise UsageError(
                 "ALS is solved in closed form and takes no in-training defense. "
-                "Defend its vectors after training, or train 'bprmf'."
+                "Defend its vectors after training, or train a model that learns by gradients."
             )
         if not (self.reg > 0 and self.weight > 0):
             raise UsageError(f"reg is {self.reg} and weight is {self.weight}. Both must be positive.")
@@ -82,49 +83,52 @@ class ALS:
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        """Score every item; `user_vectors` replaces the vectors of these users."""
         return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
-        """Vectors for users outside training, by the very equation that gave those of the training users.
+        """Compute user vectors for new histories by the equation of training.
 
-        Histories are in order of time, oldest first (it matters with `recency` alone).
+        Histories are in order of time, oldest first (which matters only with `recency`). Nothing is random.
         """
         item = torch.as_tensor(self.item_vectors_, device=resolve_device(self.device))
         data: Dataset = wrap_histories(histories, len(item))
         return np.asarray(self._solve_rows(item, build_interaction_matrix(data, self.recency)).cpu().numpy())
 
-    def _solve_rows(self, fixed: torch.Tensor, touched: sparse.csr_array) -> torch.Tensor:
-        """The best vector of every row of `touched`, given the vectors of its columns."""
-        n, d = touched.shape[0], fixed.shape[1]
+    def _solve_rows(self, fixed: torch.Tensor, matrix: sparse.csr_array) -> torch.Tensor:
+        """Solve for the best vector of every row, given the vectors of the columns."""
+        n, d = matrix.shape[0], fixed.shape[1]
         gram = self.weight * (fixed.T @ fixed)
         eye = torch.eye(d, device=fixed.device)
         out = fixed.new_empty(n, d)
-        for block in _iterate_blocks(touched, d):
+        for block in _iterate_blocks(matrix, d):
             rows, columns, weights = (torch.as_tensor(part, device=fixed.device) for part in block)
-            known = fixed[columns]  # (rows, longest, d)
-            counted = known * weights[:, :, None]
-            evidence = weights.sum(1) + self.weight * touched.shape[1]
-            left = known.mT @ counted + gram + (self.reg * evidence)[:, None, None] * eye
-            right = counted.sum(1)[:, :, None]
+            vectors = fixed[columns]  # (rows, longest, d)
+            weighted = vectors * weights[:, :, None]
+            evidence = weights.sum(1) + self.weight * matrix.shape[1]
+            left = vectors.mT @ weighted + gram + (self.reg * evidence)[:, None, None] * eye
+            right = weighted.sum(1)[:, :, None]
             out[rows] = torch.cholesky_solve(right, torch.linalg.cholesky(left))[:, :, 0]
         return out
 
 
-def _iterate_blocks(touched: sparse.csr_array, d: int) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """Rows of like length together, their columns and weights side by side; weights of 0 fill up the shorter."""
-    length = np.diff(touched.indptr)
+def _iterate_blocks(matrix: sparse.csr_array, d: int) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Yield blocks of rows of similar length with their columns and weights.
+
+    Shorter rows are padded with weights of 0.
+    """
+    length = np.diff(matrix.indptr)
     order = np.argsort(length, kind="stable")
-    at = 0
-    while at < len(order):
-        # Rows are in order of length, so the longest of the next few is known before they are cut.
-        room = np.maximum(length[order[at:]], d) * np.arange(1, len(order) - at + 1) * d
-        end = at + max(1, int(np.searchsorted(room, _BLOCK_NUMBERS, side="right")))
-        rows = order[at:end]
+    start = 0
+    while start < len(order):
+        # Rows are in order of length, so the size of a block is known from its last row before it is gathered.
+        numbers = np.maximum(length[order[start:]], d) * np.arange(1, len(order) - start + 1) * d
+        end = start + max(1, int(np.searchsorted(numbers, _BLOCK_NUMBERS, side="right")))
+        rows = order[start:end]
         longest = int(length[rows[-1]])
         inside = np.arange(longest) < length[rows][:, None]
-        place = (touched.indptr[rows][:, None] + np.arange(longest))[inside]
+        place = (matrix.indptr[rows][:, None] + np.arange(longest))[inside]
         columns, weights = np.zeros(inside.shape, np.int64), np.zeros(inside.shape, np.float32)
-        columns[inside], weights[inside] = touched.indices[place], touched.data[place]
+        columns[inside], weights[inside] = matrix.indices[place], matrix.data[place]
         yield rows, columns, weights
-        at = end
+        start = end

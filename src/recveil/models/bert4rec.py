@@ -1,4 +1,4 @@
-"""BERT4Rec: a transformer fills in items taken out of the history; for the next item, one is missing at the end."""
+"""BERT4Rec: a transformer that predicts masked items of a history; the next item is a mask at its end."""
 
 from __future__ import annotations
 
@@ -52,19 +52,20 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
 
 @dataclass
 class BERT4Rec:
-    """Sequences by a bidirectional transformer (Sun et al., CIKM 2019).
+    """Sequential recommender by a bidirectional transformer.
 
-    The user vector is the output for a missing item after the last one; the score is its dot product with the item
-    vectors, which are also what the network reads, and nothing else (no item bias). While training, the
-    validation item is predicted from the training items; the released user vectors have read the validation items
-    too, which is what a platform would serve. Test items are never looked at.
+    Sun et al., BERT4Rec: Sequential Recommendation with Bidirectional Encoder Representations from Transformer, CIKM
+    2019. The user vector is the output for a masked item after the last one. The score is its dot product with the item
+    vectors, which are also the input of the network (no item bias). During training the validation item is predicted
+    from the training items; the released user vectors have also read the validation items, as a platform would serve
+    them. Test items are never used.
 
-    A pass shows every history `copies` times with a share `mask` of its items missing, and once with only the last
-    one missing, as the authors' data do.
+    An epoch shows every history `copies` times with a share `mask` of its items masked, and once with only the last
+    item masked, as the authors' data do.
 
-    Departs: layers are normalized before they are applied, which trains without a warm-up; no dropout inside the
-    attention, so that the fast kernels can be used; on CUDA, training multiplies in bfloat16. The defaults are small
-    enough for a processor without a GPU; the settings for ML-1M have the paper's size.
+    Departs: layers are normalized before they are applied, which trains without a warm-up; there is no dropout inside
+    the attention, so that the fast kernels can be used; on CUDA, training multiplies in bfloat16. The defaults are
+    small enough for a CPU; the options tuned for ML-1M have the paper's size.
     """
 
     hidden_size: int = 64
@@ -86,21 +87,21 @@ class BERT4Rec:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the training part, stopping on the validation items."""
+        """Learn from the training part; keep the epoch that validates best."""
         if not 0 < self.mask < 1:
-            raise UsageError(f"mask is {self.mask}. It is the share of items to take out, between 0 and 1.")
-        check_sequence_options(self.max_length, self.dropout, shortest=2)
+            raise UsageError(f"mask is {self.mask}. It is the share of masked items and must lie between 0 and 1.")
+        check_sequence_options(self.max_length, self.dropout, min_length=2)
         fit_reader(self, _Transformer, split, penalty=penalty, rng=rng, label="training BERT4Rec", block=_BLOCK_USERS)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        """Score every item; `user_vectors` replaces the vectors of these users."""
         return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
-        """Vectors for users outside training, by the very network that gave those of the training users.
+        """Compute user vectors for new histories by the trained network.
 
-        Histories are read in the order given, oldest item first.
+        Histories are read in their order, oldest item first. Nothing is random.
         """
         return encode_histories(self, _Transformer, histories)
 
@@ -109,16 +110,20 @@ _BLOCK_USERS = 512  # users encoded at a time
 
 
 class _Transformer(torch.nn.Module):
-    """Items and places in, one vector per place out. Row `n_items` of the item table is no item, the next a gap."""
+    """Network from items and places to one vector per place.
+
+    Row `n_items` of the item table is padding, and the row after it the mask.
+    """
 
     windows: Windows
 
-    def __init__(self, options: BERT4Rec, line: Histories, generator: torch.Generator) -> None:
+    def __init__(self, options: BERT4Rec, histories: Histories, generator: torch.Generator) -> None:
         super().__init__()
-        self.options, self.line, self.n_users, self.generator = options, line, line.n_users, generator
-        self.nothing, self.missing = line.n_items, line.n_items + 1
+        self.options, self.histories, self.generator = options, histories, generator
+        self.n_users = histories.n_users
+        self.padding, self.mask = histories.n_items, histories.n_items + 1
         d = options.hidden_size
-        self.item = make_table(line.n_items + 2, d, 0.02 * d**0.5, generator)
+        self.item = make_table(histories.n_items + 2, d, 0.02 * d**0.5, generator)
         self.place = make_table(options.max_length, d, 0.02 * d**0.5, generator)
         self.blocks = torch.nn.ModuleList(_Block(options, generator) for _ in range(options.blocks))
         self.norm = torch.nn.LayerNorm(d, device=generator.device)
@@ -126,64 +131,69 @@ class _Transformer(torch.nn.Module):
         self.last_norm = torch.nn.LayerNorm(d, device=generator.device)
 
     def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """What is read (some items missing), where they are missing, and what they were."""
+        """Draw the masked windows, the places of the masks and the items behind them."""
         draws = [self._draw_masks(generator, self.options.mask) for _ in range(self.options.copies)]
-        whole, gone = (torch.cat(parts) for parts in zip(*draws, self._draw_masks(generator, 0.0), strict=True))
-        order = draw_batches(len(whole), self.options.batch_size, generator)
-        whole, gone = whole[order], gone[order]
-        index, true = index_places(gone)
-        target = whole.flatten(1).gather(1, index).masked_fill(~true, NO_TARGET)
-        return whole.masked_fill_(gone, self.missing), index, target
+        items, masked = (torch.cat(parts) for parts in zip(*draws, self._draw_masks(generator, 0.0), strict=True))
+        order = draw_batches(len(items), self.options.batch_size, generator)
+        items, masked = items[order], masked[order]
+        index, is_real = index_places(masked)
+        target = items.flatten(1).gather(1, index).masked_fill(~is_real, NO_TARGET)
+        return items.masked_fill_(masked, self.mask), index, target
 
     def _draw_masks(self, generator: torch.Generator, mask: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """All windows, and which items of them to take out: this share, or the last one where that is none."""
+        """Draw all windows and the items of each to mask.
+
+        A share of the items is masked, or the last one where the share comes to none.
+        """
         _, end = self.windows.draw_bounds(generator)
-        read = self.line.items_before(self.windows.user, end, self.options.max_length)
-        gone = torch.rand(read.shape, generator=generator, device=read.device) < mask
-        gone &= read != self.nothing
-        gone[:, -1] |= ~gone.any(1)
-        return read, gone
+        items = self.histories.items_before(self.windows.user, end, self.options.max_length)
+        masked = torch.rand(items.shape, generator=generator, device=items.device) < mask
+        masked &= items != self.padding
+        masked[:, -1] |= ~masked.any(1)
+        return items, masked
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        read, index, target = batch
-        with torch.autocast(read.device.type, torch.bfloat16, enabled=read.is_cuda):
-            states = self._encode_items(read, self.options.dropout).flatten(0, 1).index_select(0, index)
-            return compute_softmax_loss(self._project_states(states), self.item[: self.nothing], target)
+        items, index, target = batch
+        with torch.autocast(items.device.type, torch.bfloat16, enabled=items.is_cuda):
+            states = self._encode_items(items, self.options.dropout).flatten(0, 1).index_select(0, index)
+            return compute_softmax_loss(self._project_states(states), self.item[: self.padding], target)
 
-    def _encode_items(self, read: torch.Tensor, rate: float) -> torch.Tensor:
-        x = apply_dropout(functional.embedding(read, self.item) + self.place, rate, self.generator)
-        real = (read != self.nothing)[:, None, None, :]
+    def _encode_items(self, items: torch.Tensor, rate: float) -> torch.Tensor:
+        x = apply_dropout(functional.embedding(items, self.item) + self.place, rate, self.generator)
+        is_item = (items != self.padding)[:, None, None, :]
         for block in self.blocks:
-            x = block(x, real, rate, self.generator)
+            x = block(x, is_item, rate, self.generator)
         return x
 
     def _project_states(self, states: torch.Tensor) -> torch.Tensor:
-        finished: torch.Tensor = self.last_norm(functional.gelu(self.last(self.norm(states))))
-        return finished
+        vectors: torch.Tensor = self.last_norm(functional.gelu(self.last(self.norm(states))))
+        return vectors
 
     def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         return apply_in_blocks(self._encode_next_item, users, _BLOCK_USERS)
 
     def _encode_next_item(self, users: torch.Tensor) -> torch.Tensor:
-        known = self.line.last_items(users, self.options.max_length - 1)
-        read = torch.cat([known, torch.full_like(users, self.missing)[:, None]], 1)
-        return self._project_states(self._encode_items(read, 0.0)[:, -1])
+        known = self.histories.last_items(users, self.options.max_length - 1)
+        items = torch.cat([known, torch.full_like(users, self.mask)[:, None]], 1)
+        return self._project_states(self._encode_items(items, 0.0)[:, -1])
 
     def compute_item_vectors(self) -> torch.Tensor:
-        return self.item[: self.nothing]
+        return self.item[: self.padding]
 
     def score_items(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows @ self.item[: self.nothing].T
+        return rows @ self.item[: self.padding].T
 
 
 class _Block(torch.nn.Module):
-    """Attention, then two layers on each place; both add to what they were given."""
+    """Attention and a feed-forward network, each with a residual connection."""
 
     def __init__(self, options: BERT4Rec, generator: torch.Generator) -> None:
         super().__init__()
         d = options.hidden_size
         if d % options.heads:
-            raise UsageError(f"hidden_size is {d} and heads is {options.heads}. The first must be a multiple.")
+            raise UsageError(
+                f"hidden_size is {d} and heads is {options.heads}. hidden_size must be a multiple of heads."
+            )
         self.heads = options.heads
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(d, device=generator.device) for _ in range(2))
         self.ask = make_layer(torch.nn.Linear, d, 3 * d, generator=generator)
@@ -191,8 +201,8 @@ class _Block(torch.nn.Module):
         self.up = make_layer(torch.nn.Linear, d, 4 * d, generator=generator)
         self.down = make_layer(torch.nn.Linear, 4 * d, d, generator=generator)
 
-    def forward(self, x: torch.Tensor, real: torch.Tensor, rate: float, generator: torch.Generator) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, is_item: torch.Tensor, rate: float, generator: torch.Generator) -> torch.Tensor:
         query, key, value = self.ask(self.norms[0](x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        heard = functional.scaled_dot_product_attention(query, key, value, attn_mask=real)
-        x = x + apply_dropout(self.answer(heard.transpose(1, 2).flatten(2)), rate, generator)
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=is_item)
+        x = x + apply_dropout(self.answer(attended.transpose(1, 2).flatten(2)), rate, generator)
         return x + apply_dropout(self.down(functional.gelu(self.up(self.norms[1](x)))), rate, generator)

@@ -1,4 +1,4 @@
-"""BPR-MF: users and items as vectors, trained so that what a user touched scores above what the user did not."""
+"""BPR-MF: matrix factorization trained to score the items of a user above all other items."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import make_table
+from recveil.models.networks import compute_user_table
 from recveil.models.sampling import Positives, make_positives, wrap_histories
 from recveil.models.scoring import compute_dot_scores
-from recveil.models.training_loop import Schedule, compute_user_table, train_network
+from recveil.models.training_loop import Schedule, train_network
 
 __all__ = ["BPRMF"]
 
@@ -41,15 +42,16 @@ _PIECE_NUMBERS = 2**17  # numbers gathered at a time on the CPU
 
 @dataclass
 class BPRMF:
-    """Matrix factorization with the pairwise loss of BPR (Rendle et al., UAI 2009).
+    """Matrix factorization with the pairwise loss of BPR.
 
-    The score is the dot product of the two vectors and nothing else: no item bias, so that the released tables rank as
-    the model does and the length of a user vector does not change a ranking.
+    Rendle et al., BPR: Bayesian Personalized Ranking from Implicit Feedback, UAI 2009. The score is the dot product of
+    the two vectors. There is no item bias, so the released tables rank as the model does and the length of a user
+    vector does not change a ranking.
 
-    Departs: of `candidates` uniform negatives the one the model scores highest is used (dynamic negative sampling,
-    Zhang et al., SIGIR 2013), because against one uniform negative most pairs are soon in order and teach nothing;
-    `candidates=1` is the paper. Adam on large batches in place of single steps. With `recency`, a user's newest pair is
-    drawn exp(recency) times as often as the oldest.
+    Departs: the highest scored of `candidates` uniform negatives is used (dynamic negative sampling, Zhang et al.,
+    SIGIR 2013), because most pairs are soon ranked above a single uniform negative and teach nothing; `candidates=1` is
+    the paper. Adam on large batches replaces single steps. With `recency`, a user's newest pair is drawn exp(recency)
+    times as often as the oldest.
     """
 
     embedding_size: int = 64
@@ -68,7 +70,7 @@ class BPRMF:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the training part, stopping on the validation items."""
+        """Learn from the training part; keep the epoch that validates best."""
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
         network = _BPRFactors(self, make_positives(split.train, device, recency=self.recency), generator)
@@ -80,13 +82,15 @@ class BPRMF:
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        """Score every item; `user_vectors` replaces the vectors of these users."""
         return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
-        """Vectors for users outside training: the same loss, for as many passes, with the items held still.
+        """Learn user vectors for new histories, with the items frozen.
 
-        Histories are in order of time, oldest first (it matters with `recency` alone).
+        The loss and the number of epochs are those of training.
+
+        Histories are in order of time, oldest first (which matters only with `recency`).
         """
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
@@ -101,7 +105,7 @@ class BPRMF:
 
 
 class _BPRFactors(torch.nn.Module):
-    """Two tables."""
+    """Tables of user and item vectors."""
 
     def __init__(self, options: BPRMF, pairs: Positives, generator: torch.Generator) -> None:
         super().__init__()
@@ -113,27 +117,27 @@ class _BPRFactors(torch.nn.Module):
         return self.pairs.draw_epoch(self.options.batch_size, self.options.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        users, liked, candidates = batch
-        others = self._select_hardest(users, candidates)
+        users, positives, candidates = batch
+        negatives = self._select_hardest(users, candidates)
         loss: torch.Tensor = _PairwiseLoss.apply(  # type: ignore[no-untyped-call]
-            self.user, self.item, users, liked, others, self.options.reg
+            self.user, self.item, users, positives, negatives, self.options.reg
         )
         return loss
 
     def _select_hardest(self, users: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-        """Of each row of candidates the one its user scores highest."""
+        """Select the candidate of each row that its user scores highest."""
         count = candidates.shape[1]
         if count == 1:
             return candidates[:, 0]
         with torch.no_grad():
             best = torch.empty_like(candidates[:, :1])
-            # On the CPU in pieces that stay in its cache; elsewhere at once.
+            # On the CPU in pieces that stay in its cache; on a GPU at once.
             size = max(1, _PIECE_NUMBERS // (count * self.item.shape[1])) if not self.item.is_cuda else len(users)
-            for at in range(0, len(users), size):
-                some = slice(at, at + size)
-                rows = self.item.index_select(0, candidates[some].reshape(-1)).view(-1, count, self.item.shape[1])
-                user = self.user.index_select(0, users[some])
-                best[some] = torch.bmm(rows, user[:, :, None]).squeeze(2).argmax(1, keepdim=True)
+            for start in range(0, len(users), size):
+                piece = slice(start, start + size)
+                rows = self.item.index_select(0, candidates[piece].reshape(-1)).view(-1, count, self.item.shape[1])
+                user = self.user.index_select(0, users[piece])
+                best[piece] = torch.bmm(rows, user[:, :, None]).squeeze(2).argmax(1, keepdim=True)
         return candidates.gather(1, best)[:, 0]
 
     def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
@@ -147,16 +151,18 @@ class _BPRFactors(torch.nn.Module):
 
 
 class _PairwiseLoss(torch.autograd.Function):
-    """The loss and, in the same breath, its gradient: half the time of letting autograd find it.
+    """The loss of BPR with its gradient.
+
+    Writing the gradient out takes half the time of autograd.
 
     mean log(1 + exp(-p.(q - r))) + reg * mean(|p|^2 + |q|^2 + |r|^2), over users p, positives q and negatives r.
     """
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> torch.Tensor:
-        user, item, users, liked, others, reg = given
+    def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
+        user, item, users, positives, negatives, reg = arguments
         n = len(users)
-        p, q, r = user.index_select(0, users), item.index_select(0, liked), item.index_select(0, others)
+        p, q, r = user.index_select(0, users), item.index_select(0, positives), item.index_select(0, negatives)
         size = (p.square().sum() + q.square().sum() + r.square().sum()) / n
         step = q - r
         margin = (p * step).sum(1)
@@ -165,8 +171,8 @@ class _PairwiseLoss(torch.autograd.Function):
         to_user = step.mul_(pull).add_(p, alpha=shrink)
         to_item = p.mul_(pull)
         by_user = torch.zeros_like(user).index_add_(0, users, to_user)
-        by_item = torch.zeros_like(item).index_add_(0, liked, to_item + shrink * q)
-        by_item.index_add_(0, others, r.mul_(shrink).sub_(to_item))
+        by_item = torch.zeros_like(item).index_add_(0, positives, to_item + shrink * q)
+        by_item.index_add_(0, negatives, r.mul_(shrink).sub_(to_item))
         ctx.save_for_backward(by_user, by_item)
         loss: torch.Tensor = functional.softplus(-margin).mean() + reg * size
         return loss

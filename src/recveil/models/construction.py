@@ -32,7 +32,10 @@ def make_model(name: str, data_name: str, options: Mapping[str, Any], device: st
 
 
 def find_tuned_options(name: str, data_name: str) -> Mapping[str, float]:
-    """Return the options that the model's module declares in `TUNED_OPTIONS` for the data set, if any."""
+    """Return the options that were tuned for the data set, if any.
+
+    The model's module declares them in `TUNED_OPTIONS`.
+    """
     module = import_module(MODELS.load(name).__module__)
     tuned: Mapping[str, Mapping[str, float]] = vars(module).get("TUNED_OPTIONS", {})
     return tuned.get(data_name, {})

@@ -1,4 +1,4 @@
-"""DMF: two towers, one reads whom a user's row of interactions names, the other an item's column."""
+"""DMF: two towers that compute vectors from a user's row and an item's column of the interaction matrix."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import export_weights, make_layer, make_table
+from recveil.models.networks import compute_user_table
 from recveil.models.sampling import (
     build_interaction_matrix,
     check_sampling,
@@ -28,7 +29,7 @@ from recveil.models.sampling import (
 )
 from recveil.models.scoring import compute_dot_scores
 from recveil.models.sparse_products import SparseMatrix, multiply_sparse
-from recveil.models.training_loop import Schedule, compute_user_table, train_network
+from recveil.models.training_loop import Schedule, train_network
 
 __all__ = ["DMF"]
 
@@ -55,13 +56,14 @@ _SIMILARITIES = ("cosine", "dot")
 
 @dataclass
 class DMF:
-    """Deep matrix factorization (Xue et al., IJCAI 2017): vectors are computed from interactions, not looked up.
+    """Deep matrix factorization: vectors computed from interactions, not looked up.
 
-    Released is what the towers give. Rows and columns are scaled to length 1 and every tower has one hidden layer of
-    `hidden_size`; with `similarity="cosine"` the vectors are scaled to length 1 too.
+    Xue et al., Deep Matrix Factorization Models for Recommender Systems, IJCAI 2017. The outputs of the towers are
+    released. Rows and columns are scaled to length 1 and every tower has one hidden layer of `hidden_size`; with
+    `similarity="cosine"` the vectors are scaled to length 1 as well.
 
-    Departs: interactions are 0 or 1, not ratings. While a touched pair is learned it is left out of its own row and
-    column (and of the row its negatives are compared with), for otherwise the towers learn to read the answer off. Each
+    Departs: interactions are 0 or 1, not ratings. While a pair is learned it is left out of its own row and column (and
+    of the row that its negatives are compared with); otherwise the towers would read the answer from their input. Each
     of the `n_negatives` is the highest scored of `candidates` uniform draws (1 is plain sampling). With `recency`, a
     user's newest pair weighs exp(recency) times as much as the oldest, in the row and in the loss.
     """
@@ -92,7 +94,7 @@ class DMF:
             raise UsageError(f"hidden_size is {self.hidden_size}. It must be at least 1.")
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the training part, stopping on the validation items."""
+        """Learn from the training part; keep the epoch that validates best."""
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
         network = _Towers(self, split.train, generator)
@@ -107,14 +109,14 @@ class DMF:
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        """Score every item; `user_vectors` replaces the vectors of these users."""
         return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
-        """Vectors for users outside training: the tower on their rows, exactly as for the users of training.
+        """Compute user vectors for new histories by the trained tower.
 
-        Histories are in order of time, oldest first (it matters with `recency` alone). What an in-training
-        defense does at its end is not repeated.
+        Histories are in order of time, oldest first (which matters only with `recency`). The final step of an
+        in-training defense is not repeated. Nothing is random.
         """
         device = resolve_device(self.device)
         data = wrap_histories(histories, len(self.item_vectors_))
@@ -126,7 +128,10 @@ class DMF:
 
 
 class _Tower(torch.nn.Module):
-    """A row of interactions in, a vector out; the first layer is summed elsewhere, over what was touched alone."""
+    """Network from a row of interactions to a vector.
+
+    The caller sums the first layer, because only the seen items contribute to it.
+    """
 
     def __init__(self, options: DMF, width: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -141,19 +146,19 @@ class _Tower(torch.nn.Module):
 
 
 class _Towers(torch.nn.Module):
-    """Both towers, and what they read."""
+    """Both towers and the matrices that they read."""
 
     def __init__(self, options: DMF, data: Dataset, generator: torch.Generator) -> None:
         super().__init__()
         device = generator.device
         self.options, self.n_users = options, data.n_users
         self.pairs = make_positives(data, device, recency=options.recency)
-        counted = build_interaction_matrix(data, options.recency)
-        rows, columns = _scale_rows(counted), _scale_rows(sparse.csr_array(counted.T))
+        weights = build_interaction_matrix(data, options.recency)
+        rows, columns = _scale_rows(weights), _scale_rows(sparse.csr_array(weights.T))
         self.rows, self.columns = SparseMatrix(rows, device), SparseMatrix(columns, device)
-        user, item = counted.nonzero()
+        user, item = weights.nonzero()
         self.keys = torch.as_tensor(user.astype(np.int64) * data.n_items + item, device=device)
-        # (pairs, 2): the share of each pair in the row of its user and in the column of its item
+        # (pairs, 2): the entry of each pair in the scaled row of its user and in the scaled column of its item.
         share = np.stack([rows.data, sparse.csr_array(columns.T).data], axis=1)
         self.share = torch.as_tensor(share, device=device)
         self.user_tower = _Tower(options, data.n_items, generator)
@@ -162,60 +167,61 @@ class _Towers(torch.nn.Module):
         self.sharpness = torch.nn.Parameter(
             torch.tensor(10.0 if options.similarity == "cosine" else 1.0, device=device)
         )
-        self.kept: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+        self.cached: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
 
     def train(self, mode: bool = True) -> Self:
-        self.kept = None
+        self.cached = None
         return super().train(mode)
 
     def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         o = self.options
-        users, liked, drawn = self.pairs.draw_epoch(o.batch_size, o.n_negatives * o.candidates, generator)
-        place = torch.searchsorted(self.keys, users * self.pairs.n_items + liked)
-        return users, liked, drawn, self.share[place]
+        users, positives, candidates = self.pairs.draw_epoch(o.batch_size, o.n_negatives * o.candidates, generator)
+        place = torch.searchsorted(self.keys, users * self.pairs.n_items + positives)
+        return users, positives, candidates, self.share[place]
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        users, liked, drawn, share = batch
+        users, positives, candidates, share = batch
         by_user, by_item, items = self._sum_layers()
         user = self.user_tower.compute_vectors(
-            _remove_entries(by_user, users, self.user_tower.first, liked, share[:, 0])
+            _remove_entries(by_user, users, self.user_tower.first, positives, share[:, 0])
         )
-        like = self.item_tower.compute_vectors(
-            _remove_entries(by_item, liked, self.item_tower.first, users, share[:, 1])
+        positive = self.item_tower.compute_vectors(
+            _remove_entries(by_item, positives, self.item_tower.first, users, share[:, 1])
         )
 
-        def against(others: torch.Tensor) -> torch.Tensor:
+        def score_against(others: torch.Tensor) -> torch.Tensor:
             rows = items.index_select(0, others.reshape(-1)).view(*others.shape, -1)
             return torch.bmm(rows, user[:, :, None]).squeeze(2)
 
-        others = select_hardest(against, drawn, self.options.n_negatives)
-        score = torch.cat([(user * like).sum(1, keepdim=True), against(others)], 1)
+        negatives = select_hardest(score_against, candidates, self.options.n_negatives)
+        score = torch.cat([(user * positive).sum(1, keepdim=True), score_against(negatives)], 1)
         truth = torch.zeros_like(score)
         truth[:, 0] = 1.0
         miss = functional.binary_cross_entropy_with_logits(self.sharpness * score + self.offset, truth)
-        return miss + self.options.reg * (user.square().sum() + like.square().sum()) / len(users)
+        return miss + self.options.reg * (user.square().sum() + positive.square().sum()) / len(users)
 
     def _sum_layers(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """First layers of all users and items, and the items' vectors; once a step, and once while nothing is learned.
+        """Compute the first layers of all users and items, and the item vectors.
 
-        A step looks at few users beside all items, so the users' vectors are not among them.
+        The result is cached within a step and while nothing is learned. A step reads few users and all items, so the
+        user vectors are not computed here.
         """
-        if self.kept is not None:
-            return self.kept
+        if self.cached is not None:
+            return self.cached
         by_user, by_item = (
             multiply_sparse(self.rows, self.user_tower.first),
             multiply_sparse(self.columns, self.item_tower.first),
         )
         summed = by_user, by_item, self.item_tower.compute_vectors(by_item)
         if self.training == by_user.requires_grad:
-            self.kept = summed
+            self.cached = summed
         if self.training and by_user.requires_grad:
             by_user.register_hook(self._clear_cache)  # type: ignore[no-untyped-call]
         return summed
 
     def _clear_cache(self, _: torch.Tensor) -> None:
-        # The gradient has come back: the step is over, and what was worked out for it is out of date.
-        self.kept = None
+        # The gradient has arrived, so the step is over and the cached layers are out of date.
+        self.cached = None
 
     def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         return self.user_tower.compute_vectors(self._sum_layers()[0].index_select(0, users))
@@ -227,17 +233,18 @@ class _Towers(torch.nn.Module):
         return rows @ self.compute_item_vectors().T
 
 
-def _scale_rows(counted: sparse.csr_array) -> sparse.csr_array:
-    length = np.sqrt(np.asarray(counted.multiply(counted).sum(1)))
-    scaled = counted.copy()
-    scaled.data = (counted.data / np.repeat(np.maximum(length, 1e-12), np.diff(counted.indptr))).astype(np.float32)
+def _scale_rows(weights: sparse.csr_array) -> sparse.csr_array:
+    """Scale every row to length 1; empty rows stay empty."""
+    length = np.sqrt(np.asarray(weights.multiply(weights).sum(1)))
+    scaled = weights.copy()
+    scaled.data = (weights.data / np.repeat(np.maximum(length, 1e-12), np.diff(weights.indptr))).astype(np.float32)
     return scaled
 
 
 def _remove_entries(
     summed: torch.Tensor, rows: torch.Tensor, first: torch.Tensor, columns: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
-    """The summed rows as if one entry each had never been there, and the rest scaled to length 1 again."""
-    left = 1.0 - share.square()
-    scale = torch.where(left > 1e-6, left.clamp(min=1e-6).rsqrt(), 0.0)[:, None]
+    """Remove one entry from each summed row and scale the rest to length 1."""
+    remainder = 1.0 - share.square()  # squared length of the row without the entry
+    scale = torch.where(remainder > 1e-6, remainder.clamp(min=1e-6).rsqrt(), 0.0)[:, None]
     return (summed.index_select(0, rows) - share[:, None] * first.index_select(0, columns)) * scale

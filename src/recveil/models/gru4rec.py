@@ -1,4 +1,4 @@
-"""GRU4Rec: a recurrent network reads the history item by item; its state is the user."""
+"""GRU4Rec: a recurrent network reads the history item by item, and its last state is the user vector."""
 
 from __future__ import annotations
 
@@ -49,16 +49,17 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
 
 @dataclass
 class GRU4Rec:
-    """Sequences by gated recurrent units (Hidasi et al., ICLR 2016).
+    """Sequential recommender by gated recurrent units.
 
-    The user vector is the state after the last item; the score is its dot product with the item vectors, which are
-    also what the network reads, and nothing else (no item bias). Every history starts from the same state. While
-    training, the validation item is predicted from the training items; the released user vectors have read the
-    validation items too, which is what a platform would serve. Test items are never looked at.
+    Hidasi et al., Session-based Recommendations with Recurrent Neural Networks, ICLR 2016. The user vector is the state
+    after the last item. The score is its dot product with the item vectors, which are also the input of the network (no
+    item bias). Every history starts from the same state. During training the validation item is predicted from the
+    training items; the released user vectors have also read the validation items, as a platform would serve them. Test
+    items are never used.
 
-    Departs: cross-entropy over the whole catalog in place of sampled ranking losses, Adam in place of Adagrad (0.01),
-    item vectors shared between input and output, dropout on the input and on the state. Of a long history up to
-    `max_length` items are read at a time.
+    Departs: cross-entropy over the whole catalog replaces sampled ranking losses and Adam replaces Adagrad (0.01); item
+    vectors are shared between input and output; dropout acts on the input and on the state. At most `max_length` items
+    of a history are read at a time.
     """
 
     hidden_size: int = 100
@@ -76,19 +77,19 @@ class GRU4Rec:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the training part, stopping on the validation items."""
+        """Learn from the training part; keep the epoch that validates best."""
         check_sequence_options(self.max_length, self.dropout)
         fit_reader(self, _Reader, split, penalty=penalty, rng=rng, label="training GRU4Rec", block=_BLOCK_USERS)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        """Score every item; `user_vectors` replaces the vectors of these users."""
         return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
-        """Vectors for users outside training, by the very network that gave those of the training users.
+        """Compute user vectors for new histories by the trained network.
 
-        Histories are read in the order given, oldest item first.
+        Histories are read in their order, oldest item first. Nothing is random.
         """
         return encode_histories(self, _Reader, histories)
 
@@ -97,52 +98,59 @@ _BLOCK_USERS = 1024  # users encoded at a time
 
 
 class _Reader(torch.nn.Module):
-    """Item vectors and a GRU. The row of no item is where every history starts: it predicts the first item."""
+    """Item vectors and a GRU.
+
+    Every history starts with the row of no item, which predicts the first item.
+    """
 
     windows: Windows
 
-    def __init__(self, options: GRU4Rec, line: Histories, generator: torch.Generator) -> None:
+    def __init__(self, options: GRU4Rec, histories: Histories, generator: torch.Generator) -> None:
         super().__init__()
-        self.options, self.line, self.n_users, self.generator = options, line, line.n_users, generator
+        self.options, self.histories, self.generator = options, histories, generator
+        self.n_users = histories.n_users
         d = options.hidden_size
-        self.item = make_table(line.n_items + 1, d, 1.0, generator)
+        self.item = make_table(histories.n_items + 1, d, 1.0, generator)
         self.gru = make_layer(torch.nn.GRU, d, d, generator=generator, batch_first=True)
         self.gru.flatten_parameters()
 
     def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """What is read, which places predict something, and what comes next there."""
+        """Draw the windows, the places that predict an item, and these items."""
         begin, end = self.windows.draw_bounds(generator)
         order = draw_batches(len(self.windows), self.options.batch_size, generator)
         user, begin, end = (part[order.flatten()] for part in (self.windows.user, begin, end))
-        read, real = self._read_windows(user, begin - 1, end - 1)
+        items, is_read = self._read_windows(user, begin - 1, end - 1)
         target, _ = self._read_windows(user, begin, end)
-        index, true = index_places(real.view(*order.shape, -1))
-        target = target.view(len(order), -1).gather(1, index).masked_fill(~true, NO_TARGET)
-        return read.view(*order.shape, -1), index, target
+        index, is_real = index_places(is_read.view(*order.shape, -1))
+        target = target.view(len(order), -1).gather(1, index).masked_fill(~is_real, NO_TARGET)
+        return items.view(*order.shape, -1), index, target
 
     def _read_windows(
         self, user: torch.Tensor, begin: torch.Tensor, end: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The items from begin to end, padded on the right, where a network that reads forward never gets to."""
+        """Read the items from begin to end, padded on the right.
+
+        A network that reads forward reaches the padding last, so it does not change the states before.
+        """
         places = begin[:, None] + torch.arange(self.options.max_length, device=begin.device)
-        return self.line.items_at(user, places), places < end[:, None]
+        return self.histories.items_at(user, places), places < end[:, None]
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        read, index, target = batch
-        states = self._compute_states(read, self.options.dropout).flatten(0, 1).index_select(0, index)
+        items, index, target = batch
+        states = self._compute_states(items, self.options.dropout).flatten(0, 1).index_select(0, index)
         return compute_softmax_loss(states, self.item[:-1], target)
 
-    def _compute_states(self, read: torch.Tensor, rate: float) -> torch.Tensor:
-        seen = apply_dropout(functional.embedding(read, self.item), rate, self.generator)
-        states: torch.Tensor = self.gru(seen)[0]
+    def _compute_states(self, items: torch.Tensor, rate: float) -> torch.Tensor:
+        vectors = apply_dropout(functional.embedding(items, self.item), rate, self.generator)
+        states: torch.Tensor = self.gru(vectors)[0]
         return apply_dropout(states, rate, self.generator)
 
     def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         return apply_in_blocks(self._compute_last_states, users, _BLOCK_USERS)
 
     def _compute_last_states(self, users: torch.Tensor) -> torch.Tensor:
-        end = self.line.start[users + 1]
-        begin = torch.maximum(self.line.start[users] - 1, end - self.options.max_length)
+        end = self.histories.start[users + 1]
+        begin = torch.maximum(self.histories.start[users] - 1, end - self.options.max_length)
         states = self._compute_states(self._read_windows(users, begin, end)[0], 0.0)
         return states[torch.arange(len(users), device=users.device), end - begin - 1]
 

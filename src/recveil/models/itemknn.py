@@ -1,4 +1,4 @@
-"""ItemKNN: an item is scored by how alike it is to what the user touched. Nothing is learned of users."""
+"""ItemKNN: items are scored by their similarity to the seen items of the user; nothing is learned about users."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ _BLOCK_SIMILARITIES = 2**24  # similarities held at a time
 
 @dataclass
 class ItemKNN:
-    """Item-item cosine (Sarwar et al., WWW 2001), the "ItemBase" of DL-MIA (KDD 2022).
+    """Item-based nearest neighbors by cosine similarity.
 
-    The score of an item is the sum of its similarities to what the user touched, over the `neighbors` items it is most
-    like; two items are as alike as the users they share over the geometric mean of the users they have.
+    Sarwar et al., Item-based Collaborative Filtering Recommendation Algorithms, WWW 2001; the "ItemBase" of DL-MIA (KDD
+    2022). The score of an item is the sum of its similarities to the seen items among its `neighbors` nearest items.
+    The similarity of two items is the number of users they share over the geometric mean of their numbers of users.
 
-    It has no vectors: `user_vectors_` and `item_vectors_` have no columns, and what a platform releases of it are its
-    lists. What serving needs of a user is the history, (n_users, n_items) numbers of 0 and 1: `score` takes such rows
-    in the place of vectors, and `fold_in` gives them.
+    The model has no vectors: `user_vectors_` and `item_vectors_` have no columns, and a platform releases only lists.
+    Serving needs the history of a user, a row of 0 and 1 per item: `score` takes such rows in the place of vectors, and
+    `fold_in` makes them.
     """
 
     neighbors: int = 20
@@ -55,26 +56,27 @@ class ItemKNN:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Count who touched what together in the training part; nothing is drawn at random."""
+        """Compute the similarities of items in the training part; nothing is random."""
         if penalty is not None:
             raise UsageError(
                 "ItemKNN learns no user vectors and takes no in-training defense. "
-                "Defend its data or its lists, or train 'bprmf'."
+                "Defend its data or its lists, or train a model that learns by gradients."
             )
         if self.neighbors < 1:
             raise UsageError(f"neighbors is {self.neighbors}. An item needs at least one.")
-        seen = collect_seen_items(split.train)
-        n_users, n_items = seen.shape
+        matrix = collect_seen_items(split.train)
+        n_users, n_items = matrix.shape
         self.user_vectors_ = np.zeros((n_users, 0), dtype=np.float32)
         self.item_vectors_ = np.zeros((n_items, 0), dtype=np.float32)
-        self.seen_start_, self.seen_item_ = seen.indptr.astype(np.int64), seen.indices.astype(np.int64)
-        self.neighbor_, self.like_ = _find_neighbors(seen, self.neighbors)
+        self.seen_start_, self.seen_item_ = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+        self.neighbor_, self.like_ = _find_neighbors(matrix, self.neighbors)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item, from the users' own histories or from the rows (0 or 1 per item) given for them.
+        """Score every item; `user_vectors` replaces the histories of these users.
 
-        Rows without columns, as in `user_vectors_`, stand for the own histories.
+        A row of `user_vectors` is a history as 0 or 1 per item. Rows without columns, as in `user_vectors_`, stand for
+        the own histories.
         """
         users = np.asarray(users, dtype=np.int64)
         n_items = len(self.item_vectors_)
@@ -90,7 +92,10 @@ class ItemKNN:
         return np.asarray((rows @ self._build_weight_matrix()).toarray(), dtype=np.float32)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
-        """The rows that `score` takes for users outside training: their histories as 0 or 1 per item, exactly."""
+        """Make the rows that `score` takes for new histories.
+
+        They hold 0 or 1 per item. Nothing is random.
+        """
         data: Dataset = wrap_histories(histories, len(self.item_vectors_))
         return np.asarray((collect_seen_items(data) > 0).toarray(), dtype=np.float32)
 
@@ -100,30 +105,30 @@ class ItemKNN:
         return sparse.csr_array((ones, self.seen_item_, self.seen_start_), shape=shape)
 
     def _build_weight_matrix(self) -> sparse.csr_array:
-        """Touched item by scored item."""
+        """Build the matrix of similarities, seen item by scored item."""
         n_items, k = self.neighbor_.shape
         start = np.arange(n_items + 1) * k
         to_scored = sparse.csr_array((self.like_.ravel(), self.neighbor_.ravel(), start), shape=(n_items, n_items))
         return sparse.csr_array(to_scored.T)
 
 
-def _find_neighbors(seen: sparse.csr_array, neighbors: int) -> tuple[IntArray, FloatArray]:
-    """The items most like each item, nearest first, and how alike they are; a block of items at a time."""
-    n_items = seen.shape[1]
-    count = np.asarray((seen > 0).sum(0), dtype=np.float64)
+def _find_neighbors(matrix: sparse.csr_array, neighbors: int) -> tuple[IntArray, FloatArray]:
+    """Find the most similar items of each item, nearest first, in blocks."""
+    n_items = matrix.shape[1]
+    count = np.asarray((matrix > 0).sum(0), dtype=np.float64)
     scale = 1.0 / np.sqrt(np.maximum(count, 1.0))
-    unit = sparse.csr_array(seen > 0).astype(np.float64).multiply(scale[None, :])
+    unit = sparse.csr_array(matrix > 0).astype(np.float64).multiply(scale[None, :])
     by_user, by_item = sparse.csr_array(unit), sparse.csr_array(unit.T)
     k = min(neighbors, max(n_items - 1, 1))
-    nearest, like = np.zeros((n_items, k), dtype=np.int64), np.zeros((n_items, k), dtype=np.float32)
+    nearest, similarity = np.zeros((n_items, k), dtype=np.int64), np.zeros((n_items, k), dtype=np.float32)
     size = max(1, _BLOCK_SIMILARITIES // max(n_items, 1))
     starts = range(0, n_items, size)
-    for at in track_progress(starts, "comparing items", len(starts)):
-        some = np.arange(at, min(at + size, n_items))
-        cosine = (by_item[some] @ by_user).toarray()
-        cosine[np.arange(len(some)), some] = -1.0
-        # A stable sort of the whole row: which of equally near items get in is then always the same.
+    for start in track_progress(starts, "comparing items", len(starts)):
+        block = np.arange(start, min(start + size, n_items))
+        cosine = (by_item[block] @ by_user).toarray()
+        cosine[np.arange(len(block)), block] = -1.0
+        # A stable sort of the whole row makes the choice among equally near items the same every time.
         order = torch.sort(torch.as_tensor(cosine), dim=1, descending=True, stable=True)
-        nearest[some] = order.indices[:, :k].numpy()
-        like[some] = order.values[:, :k].clamp(min=0.0).numpy()
-    return nearest, like
+        nearest[block] = order.indices[:, :k].numpy()
+        similarity[block] = order.values[:, :k].clamp(min=0.0).numpy()
+    return nearest, similarity

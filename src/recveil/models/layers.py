@@ -1,4 +1,4 @@
-"""The pieces networks are made of, started from our own generator: torch's would draw from the global one."""
+"""Layers of networks that draw from our own generator; those of torch draw from the global one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Layer = TypeVar("Layer", bound=torch.nn.Module)
 
 
 def apply_dropout(x: torch.Tensor, rate: float, generator: torch.Generator) -> torch.Tensor:
-    """Dropout from our own generator: torch's own draws from the global one."""
+    """Apply dropout with draws from the generator; a rate of 0 draws nothing."""
     if rate == 0.0:
         return x
     keep = torch.empty_like(x).bernoulli_(1.0 - rate, generator=generator)
@@ -22,8 +22,15 @@ def apply_dropout(x: torch.Tensor, rate: float, generator: torch.Generator) -> t
 
 
 def make_layer(kind: Callable[..., Layer], *sizes: int, generator: torch.Generator, **options: Any) -> Layer:
-    """A torch layer of this kind, its weights uniform in +-1/sqrt(inputs) from our own generator, its biases zero."""
-    # Made without memory first, so that torch draws no start of its own.
+    """Make a torch layer with weights uniform in +-1/sqrt(inputs) and biases of zero.
+
+    Args:
+        kind: class of the layer.
+        sizes: its positional arguments.
+        generator: source of the weights; its device is where the layer lives.
+        options: its keyword arguments.
+    """
+    # Made without memory first, so that torch draws no initial weights of its own.
     layer = kind(*sizes, device="meta", **options).to_empty(device=generator.device)
     with torch.no_grad():
         for weight in layer.parameters():
@@ -36,11 +43,18 @@ def make_layer(kind: Callable[..., Layer], *sizes: int, generator: torch.Generat
 
 
 def make_table(n: int, d: int, size: float, generator: torch.Generator) -> torch.nn.Parameter:
-    """Vectors of expected length `size`, in random directions."""
+    """Make n vectors in random directions, of expected length `size`.
+
+    Args:
+        n: number of vectors.
+        d: their dimensions.
+        size: their expected length.
+        generator: source of the draws; its device is where the table lives.
+    """
     start = torch.randn(n, d, generator=generator, device=generator.device)
     return torch.nn.Parameter(start * (size / d**0.5))
 
 
 def export_weights(network: torch.nn.Module) -> dict[str, NDArray[Any]]:
-    """All that the network learned, as arrays."""
+    """Copy the whole state of the network into arrays."""
     return {name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}

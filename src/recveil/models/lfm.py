@@ -17,9 +17,10 @@ from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import make_table
+from recveil.models.networks import compute_user_table
 from recveil.models.sampling import Positives, check_sampling, make_positives, select_hardest, wrap_histories
 from recveil.models.scoring import compute_dot_scores
-from recveil.models.training_loop import Schedule, compute_user_table, train_network
+from recveil.models.training_loop import Schedule, train_network
 
 __all__ = ["LFM"]
 
@@ -64,7 +65,7 @@ class LFM:
         check_sampling(self.n_negatives, self.candidates)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the training part and keep the epoch that ranks the validation items best."""
+        """Learn from the training part; keep the epoch that validates best."""
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
         network = _LFMFactors(self, make_positives(split.train, device, recency=self.recency), generator)
@@ -77,11 +78,13 @@ class LFM:
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item for these users, by their own vectors or by the `user_vectors` that replace them."""
+        """Score every item; `user_vectors` replaces the vectors of these users."""
         return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
-        """Learn vectors for users outside training by the same loss and epochs, with the items frozen.
+        """Learn user vectors for new histories, with the items frozen.
+
+        The loss and the number of epochs are those of training.
 
         Histories are in order of time, oldest first (which matters only with `recency`).
         """

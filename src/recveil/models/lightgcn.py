@@ -1,4 +1,4 @@
-"""LightGCN: vectors that flow along the edges between users and items, and are averaged over how far they flowed."""
+"""LightGCN: vectors propagated along the edges between users and items and averaged over the layers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import make_table
+from recveil.models.networks import compute_user_table
 from recveil.models.sampling import (
     Positives,
     build_interaction_matrix,
@@ -28,7 +29,7 @@ from recveil.models.sampling import (
 )
 from recveil.models.scoring import compute_dot_scores
 from recveil.models.sparse_products import SparseMatrix, multiply_sparse
-from recveil.models.training_loop import Schedule, compute_user_table, train_network
+from recveil.models.training_loop import Schedule, train_network
 
 __all__ = ["LightGCN"]
 
@@ -55,15 +56,15 @@ but then a vector depends on the last few items only.
 
 @dataclass
 class LightGCN:
-    """Graph convolution without weights or bends (He et al., SIGIR 2020), with the pairwise loss of BPR.
+    """Linear graph convolution with the pairwise loss of BPR.
 
-    Each vector is the mean of its own row of a table and of what reaches it over 1, 2, ... `layers` edges, an edge
-    between user u and item i weighing 1/sqrt(degree of u * degree of i). Released are these means, not the table: they
-    are what is ranked with.
+    He et al., LightGCN: Simplifying and Powering Graph Convolution Network for Recommendation, SIGIR 2020. Each vector
+    is the mean of its own row of a table and of what reaches it over 1, 2, ... `layers` edges; the edge between user u
+    and item i weighs 1/sqrt(degree of u * degree of i). These means rank the items and are released, not the table.
 
-    Departs: of `candidates` uniform negatives the highest scored is used (`candidates=1` is the paper), and batches are
-    large, for every step sends the whole table through the whole graph. With `recency`, a user's newest pair weighs
-    exp(recency) times as much as the oldest, as an edge and in the loss.
+    Departs: the highest scored of `candidates` uniform negatives is used (`candidates=1` is the paper), and batches are
+    large, because every step propagates the whole table through the whole graph. With `recency`, a user's newest pair
+    weighs exp(recency) times as much as the oldest, as an edge and in the loss.
     """
 
     embedding_size: int = 32
@@ -90,7 +91,7 @@ class LightGCN:
             raise UsageError(f"layers is {self.layers}. It must be 0 (no graph) or more.")
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the training part, stopping on the validation items."""
+        """Learn from the training part; keep the epoch that validates best."""
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
         edges = build_interaction_matrix(split.train, self.recency)
@@ -109,15 +110,17 @@ class LightGCN:
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        """Score every item; `user_vectors` replaces the vectors of these users."""
         return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
-        """Vectors for users outside training: what the items send them, and a row of their own learned as in training.
+        """Compute user vectors for new histories.
 
-        An approximation: the items keep the vectors and degrees they had, so new users neither change
-        them nor reach each other, and a user of training folded in comes out near the old place, not on it.
-        Histories are in order of time, oldest first (it matters with `recency` alone).
+        They are propagated from the items, with own rows that are learned.
+
+        This is an approximation: the items keep their vectors and degrees, so new users neither change them nor reach
+        each other, and a training user who is folded in comes out near the old vector, not exactly on it. Histories are
+        in order of time, oldest first (which matters only with `recency`).
         """
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
@@ -133,67 +136,73 @@ class LightGCN:
 
 
 def _normalize_edges(edges: sparse.csr_array, item_degrees: FloatArray) -> sparse.csr_array:
-    """Each edge over the square root of both its ends' degrees; items may have edges that are not shown here."""
+    """Divide each edge by the square roots of the degrees of its ends.
+
+    The degrees of items are passed in, because new users add edges that do not count.
+    """
     left = 1.0 / np.sqrt(np.maximum(np.asarray(edges.sum(1)), 1e-9))
     right = 1.0 / np.sqrt(np.maximum(item_degrees, 1.0))
     return sparse.csr_array(edges.multiply(left[:, None]).multiply(right[None, :]))
 
 
 def _compute_bpr_loss(
-    user: torch.Tensor, items: torch.Tensor, liked: torch.Tensor, drawn: torch.Tensor
+    user: torch.Tensor, items: torch.Tensor, positives: torch.Tensor, candidates: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The loss of BPR against the highest scored draw, and which one that is."""
+    """Compute the loss of BPR against the hardest candidate; return both."""
 
-    def score(draws: torch.Tensor) -> torch.Tensor:
+    def score_draws(draws: torch.Tensor) -> torch.Tensor:
         rows = items.index_select(0, draws.reshape(-1)).view(*draws.shape, -1)
         return torch.bmm(rows, user[:, :, None]).squeeze(2)
 
-    others = select_hardest(score, drawn, 1)[:, 0]
-    step = items.index_select(0, liked) - items.index_select(0, others)
-    return functional.softplus(-(user * step).sum(1)).mean(), others
+    negatives = select_hardest(score_draws, candidates, 1)[:, 0]
+    step = items.index_select(0, positives) - items.index_select(0, negatives)
+    return functional.softplus(-(user * step).sum(1)).mean(), negatives
 
 
 class _Graph(torch.nn.Module):
-    """Two tables and the graph between them."""
+    """Tables of users and items, and the graph between them."""
 
     def __init__(self, options: LightGCN, pairs: Positives, graph: SparseMatrix, generator: torch.Generator) -> None:
         super().__init__()
         self.options, self.pairs, self.graph, self.n_users = options, pairs, graph, pairs.n_users
         self.user = make_table(pairs.n_users, options.embedding_size, 0.1, generator)
         self.item = make_table(pairs.n_items, options.embedding_size, 0.1, generator)
-        self.kept: tuple[torch.Tensor, torch.Tensor] | None = None
+        self.cached: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def train(self, mode: bool = True) -> Self:
-        self.kept = None
+        self.cached = None
         return super().train(mode)
 
     def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         return self.pairs.draw_epoch(self.options.batch_size, self.options.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        users, liked, drawn = batch
+        users, positives, candidates = batch
         all_users, all_items = self.propagate()
-        order, others = _compute_bpr_loss(all_users.index_select(0, users), all_items, liked, drawn)
-        # The paper shrinks the rows of the table, not what flowed.
+        loss, negatives = _compute_bpr_loss(all_users.index_select(0, users), all_items, positives, candidates)
+        # The paper regularizes the rows of the table, not the propagated vectors.
         size = self.user.index_select(0, users).square().sum()
-        size = size + self.item.index_select(0, torch.cat([liked, others])).square().sum()
-        return order + self.options.reg * size / len(users)
+        size = size + self.item.index_select(0, torch.cat([positives, negatives])).square().sum()
+        return loss + self.options.reg * size / len(users)
 
     def propagate(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The mean over the layers, of users and of items; once a step, and once while nothing is learned."""
-        if self.kept is not None:
-            return self.kept
+        """Compute the means over the layers, of users and of items.
+
+        The result is cached within a step and while nothing is learned.
+        """
+        if self.cached is not None:
+            return self.cached
         users, items = self._propagate_layers()
         means = torch.stack(users).mean(0), torch.stack(items).mean(0)
         if self.training == means[0].requires_grad:
-            self.kept = means
+            self.cached = means
         if self.training and means[0].requires_grad:
             means[0].register_hook(self._clear_cache)  # type: ignore[no-untyped-call]
         return means
 
     def _clear_cache(self, _: torch.Tensor) -> None:
-        # The gradient has come back: the step is over, and what was worked out for it is out of date.
-        self.kept = None
+        # The gradient has arrived, so the step is over and the cached means are out of date.
+        self.cached = None
 
     def compute_item_layers(self) -> list[torch.Tensor]:
         return self._propagate_layers()[1]
@@ -202,9 +211,12 @@ class _Graph(torch.nn.Module):
         users: list[torch.Tensor] = [self.user]
         items: list[torch.Tensor] = [self.item]
         for _ in range(self.options.layers):
-            forth, back = multiply_sparse(self.graph, items[-1]), multiply_sparse(self.graph, users[-1], turned=True)
-            users.append(forth)
-            items.append(back)
+            to_users, to_items = (
+                multiply_sparse(self.graph, items[-1]),
+                multiply_sparse(self.graph, users[-1], transposed=True),
+            )
+            users.append(to_users)
+            items.append(to_items)
         return users, items
 
     def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
@@ -218,7 +230,7 @@ class _Graph(torch.nn.Module):
 
 
 class _Newcomers(torch.nn.Module):
-    """Rows of users outside training; all else is fixed."""
+    """Table of users outside training; everything else is fixed."""
 
     def __init__(
         self,
@@ -237,10 +249,10 @@ class _Newcomers(torch.nn.Module):
         return self.pairs.draw_epoch(self.options.batch_size, self.options.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        users, liked, drawn = batch
-        order, _ = _compute_bpr_loss(self.compute_user_vectors(users), self.items, liked, drawn)
+        users, positives, candidates = batch
+        loss, _ = _compute_bpr_loss(self.compute_user_vectors(users), self.items, positives, candidates)
         size = self.user.index_select(0, users).square().sum()
-        return order + self.options.reg * size / len(users)
+        return loss + self.options.reg * size / len(users)
 
     def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
         return ((self.user + self.received) / (self.options.layers + 1)).index_select(0, users)

@@ -1,4 +1,4 @@
-"""NCF: a product of two vectors and a small network on two more, added up."""
+"""NCF: the sum of a product of two vectors and of a small network on two more."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import export_weights, make_layer, make_table
+from recveil.models.networks import compute_user_table
 from recveil.models.sampling import Positives, check_sampling, make_positives, select_hardest, wrap_histories
-from recveil.models.training_loop import Schedule, compute_user_table, train_network
+from recveil.models.training_loop import Schedule, train_network
 
 __all__ = ["NCF"]
 
@@ -39,15 +40,16 @@ _BLOCK_NUMBERS = {"cpu": 2**22, "cuda": 2**28}  # hidden numbers held at a time 
 
 @dataclass
 class NCF:
-    """Neural collaborative filtering, NeuMF (He et al., WWW 2017): GMF and MLP side by side, BCE with negatives.
+    """Neural collaborative filtering (NeuMF): GMF and MLP side by side.
 
-    A user has two vectors of `embedding_size`, one for the product and one for the network, and both are released, one
-    after the other: to serve takes both. `layers` are the widths of the hidden layers. The first hidden layer is a part
-    of the user plus a part of the item, so ranking a whole catalog costs no more than the layers after it.
+    He et al., Neural Collaborative Filtering, WWW 2017; binary cross-entropy with sampled negatives. A user has two
+    vectors of `embedding_size`, one for the product and one for the network. Both are released, one after the other,
+    because serving needs both. `layers` are the widths of the hidden layers. The first hidden layer is the sum of a
+    user part and an item part, so ranking the whole catalog costs no more than the layers after it.
 
-    Departs: both halves are learned together from the start, without pre-training; Adam on large batches. Each of the
-    `n_negatives` is the highest scored of `candidates` uniform draws (1 is plain sampling). With `recency`, a user's
-    newest pair is drawn exp(recency) times as often as the oldest.
+    Departs: both halves are learned together from the start, without pre-training, by Adam on large batches. Each of
+    the `n_negatives` is the highest scored of `candidates` uniform draws (1 is plain sampling). With `recency`, a
+    user's newest pair is drawn exp(recency) times as often as the oldest.
     """
 
     embedding_size: int = 32
@@ -75,7 +77,7 @@ class NCF:
             raise UsageError(f"layers is {self.layers}. Name the width of each hidden layer, as in (32, 16).")
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Learn from the training part, stopping on the validation items."""
+        """Learn from the training part; keep the epoch that validates best."""
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
         network = _NeuMF(self, make_positives(split.train, device, recency=self.recency), generator)
@@ -88,7 +90,7 @@ class NCF:
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        """Score every item; `user_vectors` replaces the vectors of these users."""
         rows = (
             self.user_vectors_[users] if user_vectors is None else np.ascontiguousarray(user_vectors, dtype=np.float32)
         )
@@ -104,9 +106,11 @@ class NCF:
             return np.asarray(head.score_all(torch.as_tensor(rows, device=device), items).cpu().numpy())
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
-        """Vectors for users outside training: the same loss, for as many passes, with items and network held still.
+        """Learn user vectors for new histories, with items and network frozen.
 
-        Histories are in order of time, oldest first (it matters with `recency` alone).
+        The loss and the number of epochs are those of training.
+
+        Histories are in order of time, oldest first (which matters only with `recency`).
         """
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
@@ -127,7 +131,7 @@ class NCF:
 
 
 class _Head(torch.nn.Module):
-    """From rows of users and items, each two vectors long, to scores."""
+    """Network from user and item rows of two vectors each to scores."""
 
     def __init__(self, options: NCF, generator: torch.Generator) -> None:
         super().__init__()
@@ -140,13 +144,13 @@ class _Head(torch.nn.Module):
         self.last = make_layer(torch.nn.Linear, widths[-1], 1, generator=generator)
 
     def score_pairs(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
-        """Each user, (n, 2d), with each of its own items, (n, m, 2d): (n, m)."""
+        """Score each user, (n, 2d), with its own items, (n, m, 2d): (n, m)."""
         d = len(self.product)
         product = torch.bmm(items[:, :, :d], (user[:, :d] * self.product)[:, :, None]).squeeze(2)
         return product + self._apply_layers(self.of_user(user[:, d:])[:, None] + self.of_item(items[:, :, d:]))
 
     def score_all(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
-        """Each user, (n, 2d), with every item, (m, 2d): (n, m), a block of users at a time."""
+        """Score each user, (n, 2d), with every item, (m, 2d): (n, m), in blocks."""
         d = len(self.product)
         of_user, of_item = self.of_user(user[:, d:]), self.of_item(items[:, d:])
         scores = (user[:, :d] * self.product) @ items[:, :d].T
@@ -165,7 +169,10 @@ class _Head(torch.nn.Module):
 
 
 class _NeuMF(torch.nn.Module):
-    """Two tables, each row a vector for the product and one for the network, and the head on top."""
+    """Tables of users and items, and the head.
+
+    Each row is a vector for the product and one for the network.
+    """
 
     def __init__(self, options: NCF, pairs: Positives, generator: torch.Generator) -> None:
         super().__init__()
@@ -179,12 +186,12 @@ class _NeuMF(torch.nn.Module):
         return self.pairs.draw_epoch(o.batch_size, o.n_negatives * o.candidates, generator)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        users, liked, drawn = batch
+        users, positives, candidates = batch
         user = self.user.index_select(0, users)
-        others = select_hardest(
-            lambda some: self.head.score_pairs(user, self._gather_items(some)), drawn, self.options.n_negatives
+        negatives = select_hardest(
+            lambda items: self.head.score_pairs(user, self._gather_items(items)), candidates, self.options.n_negatives
         )
-        items = self._gather_items(torch.cat([liked[:, None], others], 1))
+        items = self._gather_items(torch.cat([positives[:, None], negatives], 1))
         score = self.head.score_pairs(user, items)
         truth = torch.zeros_like(score)
         truth[:, 0] = 1.0
@@ -206,7 +213,10 @@ class _NeuMF(torch.nn.Module):
 
 
 def _make_double_table(n: int, d: int, generator: torch.Generator) -> torch.nn.Parameter:
-    """Short vectors for the product, longer ones for the network, which otherwise begins without an opinion."""
+    """Make vectors for the product beside vectors for the network.
+
+    Those of the network are longer, because its output would otherwise start near zero.
+    """
     return torch.nn.Parameter(
         torch.cat([make_table(n, d, 0.1, generator), make_table(n, d, 1.0, generator)], 1).detach()
     )

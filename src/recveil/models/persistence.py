@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,17 @@ _ARRAYS_FILE, _OPTIONS_FILE = "model.safetensors", "model.json"
 _FORMAT_VERSION = 1
 
 
+class _Description(TypedDict):
+    """Content of the file that describes a saved model."""
+
+    format: int
+    model: str
+    options: dict[str, object]
+    learned: dict[str, float]
+
+
 def save_model(model: Recommender, folder: str | Path, *, name: str) -> None:
-    """Write a trained model into the folder, to be looked up by `name` when it is loaded.
+    """Write a trained model into the folder.
 
     Saved are the options and, of what was learned, the arrays, the dicts of arrays (a network's weights) and the plain
     numbers. The training history is not saved.
@@ -39,7 +48,7 @@ def save_model(model: Recommender, folder: str | Path, *, name: str) -> None:
     arrays = {key: np.ascontiguousarray(value) for key, value in _flatten_arrays(model).items()}
     with write_atomically(folder / _ARRAYS_FILE) as path:
         save_file(arrays, path)
-    content = {
+    content: _Description = {
         "format": _FORMAT_VERSION,
         "model": name,
         "options": _collect_options(model),
@@ -71,50 +80,51 @@ def load_model(folder: str | Path, *, builder: Callable[..., Recommender] | None
             f"{folder / _OPTIONS_FILE} has options that '{name}' does not take ({error}). "
             "Another version of recveil may have written it: train the model again."
         ) from error
-    for key, value in content["learned"].items():
-        setattr(model, key, value)
-    for key, value in _nest_arrays(_read_arrays(folder / _ARRAYS_FILE)).items():
-        setattr(model, key, value)
+    for key, number in content["learned"].items():
+        setattr(model, key, number)
+    for key, arrays in _nest_arrays(_read_arrays(folder / _ARRAYS_FILE)).items():
+        setattr(model, key, arrays)
     return model
 
 
-def _collect_options(model: Any) -> dict[str, Any]:
+def _collect_options(model: Any) -> dict[str, object]:
     return {f.name: getattr(model, f.name) for f in fields(model) if f.init}
 
 
-def _collect_numbers(model: Any) -> dict[str, int | float]:
+def _collect_numbers(model: Any) -> dict[str, float]:
     learned = {f.name: getattr(model, f.name, None) for f in fields(model) if not f.init}
     return {name: value for name, value in learned.items() if isinstance(value, int | float)}
 
 
 def _flatten_arrays(model: Any) -> dict[str, NDArray[Any]]:
-    """Collect the learned arrays; the array `key` of a dict `field` is called `field.key`."""
+    """Collect the learned arrays; array `k` of a dict `f` is called `f.k`."""
     learned = {f.name: getattr(model, f.name, None) for f in fields(model) if not f.init}
     flat = {name: value for name, value in learned.items() if isinstance(value, np.ndarray)}
     dicts = {name: value for name, value in learned.items() if isinstance(value, dict)}
     return flat | {f"{name}.{key}": array for name, inside in dicts.items() for key, array in inside.items()}
 
 
-def _nest_arrays(flat: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+def _nest_arrays(flat: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any] | dict[str, NDArray[Any]]]:
     """Undo `_flatten_arrays`."""
-    whole: dict[str, Any] = {}
+    single: dict[str, NDArray[Any]] = {}
+    dicts: dict[str, dict[str, NDArray[Any]]] = {}
     for name, array in flat.items():
         field, dot, key = name.partition(".")
         if dot:
-            whole.setdefault(field, {})[key] = array
+            dicts.setdefault(field, {})[key] = array
         else:
-            whole[name] = array
-    return whole
+            single[name] = array
+    return {**single, **dicts}
 
 
-def _read_options(path: Path) -> dict[str, Any]:
+def _read_options(path: Path) -> _Description:
     if not path.is_file():
         raise DataError(
             f"There is no saved model in {path.parent}: {path.name} is missing. "
             "Name a folder that a model was saved to."
         )
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: _Description = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not JSON ({error}). Save the model again.") from error
     whole = isinstance(content, dict) and all(isinstance(content.get(key), dict) for key in ("options", "learned"))

@@ -1,4 +1,4 @@
-"""PureSVD: the leading singular vectors of who touched what. Few users lie far out, which is hard on defenses."""
+"""PureSVD: the leading singular vectors of the interaction matrix. A few users are far outliers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ METHODS = (ModelTraits("puresvd", builder="PureSVD", paper="Cremonesi, Koren and
 
 @dataclass
 class PureSVD:
-    """The best approximation of the 0/1 matrix of a given rank (Cremonesi, Koren and Turrin, RecSys 2010).
+    """Truncated singular value decomposition of the 0/1 interaction matrix.
 
-    A user's vector is the user's row of the matrix times the item vectors, which are orthonormal. So folding a training
-    history in gives back that user's vector, and active users have long vectors.
+    Cremonesi, Koren and Turrin, Performance of Recommender Algorithms on Top-N Recommendation Tasks, RecSys 2010. A
+    user vector is the user's row of the matrix times the item vectors, which are orthonormal. So folding in a training
+    history returns that user's vector, and active users have long vectors.
     """
 
     embedding_size: int = 48
@@ -40,28 +41,36 @@ class PureSVD:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
-        """Factor the training part; `rng` gives the vector to start from, which decides signs and no more."""
+        """Factor the training part.
+
+        `rng` draws the starting vector of the iteration, which decides only signs.
+        """
         if penalty is not None:
             raise UsageError(
                 "PureSVD is solved in closed form and takes no in-training defense. "
-                "Defend its vectors after training, or train 'bprmf'."
+                "Defend its vectors after training, or train a model that learns by gradients."
             )
-        touched = collect_seen_items(split.train).astype(np.float64)
-        most = min(touched.shape) - 1
-        if not 0 < self.embedding_size <= most:
-            raise UsageError(f"embedding_size is {self.embedding_size}. Of this data it must lie between 1 and {most}.")
-        start = rng.standard_normal(min(touched.shape))
-        _, values, right = svds(touched, k=self.embedding_size, v0=start)
+        matrix = collect_seen_items(split.train).astype(np.float64)
+        max_rank = min(matrix.shape) - 1
+        if not 0 < self.embedding_size <= max_rank:
+            raise UsageError(
+                f"embedding_size is {self.embedding_size}. For this data set it must lie between 1 and {max_rank}."
+            )
+        start = rng.standard_normal(min(matrix.shape))
+        _, values, right = svds(matrix, k=self.embedding_size, v0=start)
         items = right[np.argsort(-values)].T
         self.item_vectors_ = np.ascontiguousarray(items, dtype=np.float32)
-        self.user_vectors_ = np.asarray(touched @ items, dtype=np.float32)
+        self.user_vectors_ = np.asarray(matrix @ items, dtype=np.float32)
         return self
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """A score for every item; `user_vectors` are the rows of these users to use in place of the model's own."""
+        """Score every item; `user_vectors` replaces the vectors of these users."""
         return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
-        """Vectors for users outside training, by the product that gave those of the training users."""
-        touched = collect_seen_items(wrap_histories(histories, len(self.item_vectors_)))
-        return np.asarray(touched @ self.item_vectors_, dtype=np.float32)
+        """Compute user vectors for new histories by the product of training.
+
+        Nothing is random.
+        """
+        matrix = collect_seen_items(wrap_histories(histories, len(self.item_vectors_)))
+        return np.asarray(matrix @ self.item_vectors_, dtype=np.float32)

@@ -1,8 +1,8 @@
-"""Who touched what, on the device, and negatives that nobody has to reject.
+"""Training pairs on the device, and negatives drawn without rejection.
 
-The n-th item a user has *not* touched is found by one binary search: if the user's items in order are p_0 < p_1 < ...,
-it is n + #{k : p_k - k <= n}. So negatives are exactly uniform over the untouched items, for any share of
-touched ones, without trial and error and without asking the device what it drew.
+The n-th item that a user has *not* seen is found by one binary search: if the user's items in order are p_0 < p_1 <
+..., it is n + #{k : p_k - k <= n}. So negatives are exactly uniform over the unseen items, for any share of seen ones,
+without trial and error and without reading the draws back from the device.
 """
 
 from __future__ import annotations
@@ -28,15 +28,21 @@ __all__ = [
     "weigh_pairs",
 ]
 
-_MIN_STEPS, _MIN_BATCH_ROWS = 25, 64  # a pass has this many steps, unless batches would become smaller than this
+_MIN_STEPS, _MIN_BATCH_ROWS = 25, 64  # an epoch has at least so many steps, unless batches became smaller than that
 
 
 @dataclass(frozen=True, eq=False)
 class Positives:
-    """The distinct (user, item) pairs of training, by user and item.
+    """Distinct (user, item) pairs of training, ordered by user and item.
 
-    `start[u]` is the first row of user u; `gaps` are the search keys u * n_items + (p_k - k); `reach` is the running
-    sum of the pairs' weights, where they do not count alike.
+    Attributes:
+        user: user of each pair.
+        item: item of each pair.
+        start: first row of each user.
+        gaps: search keys u * n_items + (p_k - k) of the module's formula.
+        reach: running sum of the weights of the pairs; None if all weigh the same.
+        n_users: users in the id space.
+        n_items: items in the id space.
     """
 
     user: torch.Tensor
@@ -51,23 +57,30 @@ class Positives:
         return len(self.user)
 
     def draw_negatives(self, rows: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-        """For each of these rows, `count` items its user never touched: (len(rows), count)."""
+        """Draw `count` items that the user of each row has not seen: (len(rows), count)."""
         user = self.user[rows]
         first = self.start[user]
-        left = self.n_items - (self.start[user + 1] - first)
+        n_unseen = self.n_items - (self.start[user + 1] - first)
         share = torch.rand(len(rows), count, generator=generator, device=user.device, dtype=torch.float64)
-        nth = (share * left[:, None]).long()
-        touched = torch.searchsorted(self.gaps, user[:, None] * self.n_items + nth, right=True) - first[:, None]
-        return nth + touched
+        nth = (share * n_unseen[:, None]).long()
+        n_seen_before = torch.searchsorted(self.gaps, user[:, None] * self.n_items + nth, right=True) - first[:, None]
+        return nth + n_seen_before
 
     def draw_epoch(
         self, batch_size: int, count: int, generator: torch.Generator
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """One pass in random order: users and positives (steps, batch), negatives (steps, batch, count).
+        """Draw the batches of one epoch in random order.
 
-        Every pair comes once, or, where pairs do not count alike, as many are drawn by their weights.
+        Users and positives are (steps, batch), negatives (steps, batch, count).
+
+        Every pair comes once; with weights, as many pairs are drawn in proportion to them.
+
+        Args:
+            batch_size: rows of a batch, at most.
+            count: negatives of each pair.
+            generator: source of the draws.
         """
-        # Drawn in table order, where the binary search runs along the keys, then shuffled.
+        # Drawn in table order, where the binary search walks along the keys, and shuffled afterwards.
         rows = self._draw_rows(generator)
         drawn = self.draw_negatives(rows, count, generator)
         order = draw_batches(len(rows), batch_size, generator)
@@ -82,13 +95,17 @@ class Positives:
 
 
 def weigh_pairs(train: Dataset, recency: float) -> tuple[IntArray, IntArray, FloatArray]:
-    """The distinct (user, item) pairs by user and item, and how much each counts; a user's pairs count 1 on average.
+    """Weigh the distinct (user, item) pairs, ordered by user and item.
 
-    A user's newest pair counts exp(recency) times as much as the oldest, those between by their place in the
-    history; 0 makes all count alike. A pair that occurs twice counts once, as its latest.
+    A user's newest pair weighs exp(recency) times as much as the oldest, and those between by their place in the
+    history; a recency of 0 weighs all pairs the same. The weights of a user are 1 on average. A pair that occurs twice
+    counts once, with the weight of its latest row.
+
+    Raises:
+        UsageError: recency is not 0 and the data have no times.
     """
     if recency and train.time is None:
-        raise UsageError(f"recency is {recency:g}, but '{train.name}' has no times. Use recency 0, or data with times.")
+        raise UsageError(f"recency is {recency:g}, but '{train.name}' has no times. Use 0, or data with times.")
     weight = np.ones(len(train))
     if recency:
         order = np.lexsort((np.asarray(train.time), train.user))
@@ -97,46 +114,61 @@ def weigh_pairs(train: Dataset, recency: float) -> tuple[IntArray, IntArray, Flo
         place[order] = np.arange(1, len(train) + 1) - np.repeat(np.cumsum(size) - size, size)
         weight = np.exp(recency * (place / size[train.user] - 1.0))
         weight *= (size / np.bincount(train.user, weights=weight, minlength=train.n_users).clip(1e-12))[train.user]
-    key, where = np.unique(train.user * train.n_items + train.item, return_inverse=True)
+    key, index = np.unique(train.user * train.n_items + train.item, return_inverse=True)
     latest = np.zeros(len(key))
-    np.maximum.at(latest, where, weight)
+    np.maximum.at(latest, index, weight)
     return key // max(train.n_items, 1), key % max(train.n_items, 1), latest
 
 
 def build_interaction_matrix(data: Dataset, recency: float) -> sparse.csr_array:
-    """Build the sparse user-by-item matrix of the weights that `weigh_pairs` gives."""
+    """Build the sparse user-by-item matrix of the weights by `weigh_pairs`."""
     user, item, weight = weigh_pairs(data, recency)
     return sparse.csr_array((weight.astype(np.float32), (user, item)), shape=(data.n_users, data.n_items))
 
 
 def make_positives(train: Dataset, device: torch.device | str = "cpu", *, recency: float = 0.0) -> Positives:
-    """The pairs to learn from, on the device; `recency` is explained at `weigh_pairs`.
+    """Move the pairs to learn from to the device.
 
-    A user who touched every item has nothing to compare with: those pairs are left out.
+    Users who have seen every item are left out, because they have no negatives.
+
+    Args:
+        train: the training interactions.
+        device: where the pairs live.
+        recency: weight of new pairs, as in `weigh_pairs`.
+
+    Raises:
+        DataError: no user has both seen and unseen items.
     """
     user, item, weight = weigh_pairs(train, recency)
     keep = np.bincount(user, minlength=train.n_users)[user] < train.n_items
     if not keep.any():
         raise DataError(
-            f"'{train.name}' has nothing to learn from: no user has both items touched and items left. "
+            f"'{train.name}' has nothing to learn from: no user has both seen and unseen items. "
             "Train on a table with more users or items."
         )
     user, item = user[keep], item[keep]
     start = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=train.n_users))])
     gaps = user * train.n_items + item - (np.arange(len(user)) - start[user])
 
-    def there(table: IntArray | FloatArray) -> torch.Tensor:
+    def to_device(table: IntArray | FloatArray) -> torch.Tensor:
         return torch.as_tensor(table, device=device)
 
-    reach = there(np.cumsum(weight[keep])) if recency else None
-    return Positives(there(user), there(item), there(start), there(gaps), reach, train.n_users, train.n_items)
+    reach = to_device(np.cumsum(weight[keep])) if recency else None
+    return Positives(
+        to_device(user), to_device(item), to_device(start), to_device(gaps), reach, train.n_users, train.n_items
+    )
 
 
 def draw_batches(n: int, batch_size: int, generator: torch.Generator) -> torch.Tensor:
-    """A random order of 0..n-1 cut into equal batches, (steps, batch); a few of the first come twice to fill the last.
+    """Draw a random order of 0..n-1 in batches of equal size, (steps, batch).
 
-    Batches of one size let the device replay one recorded step. `batch_size` is the most: small data are cut finer, for
-    a pass of one or two steps teaches little.
+    The first few rows come twice to fill the last batch, because the device can replay one recorded step only for
+    batches of one size. Small data get smaller batches, because an epoch of one or two steps teaches little.
+
+    Args:
+        n: number of rows.
+        batch_size: rows of a batch, at most.
+        generator: source of the order; its device is where the batches live.
     """
     steps = max(-(-n // batch_size), min(_MIN_STEPS, -(-n // _MIN_BATCH_ROWS)))
     size = -(-n // steps)
@@ -145,7 +177,11 @@ def draw_batches(n: int, batch_size: int, generator: torch.Generator) -> torch.T
 
 
 def wrap_histories(histories: Sequence[IntArray], n_items: int) -> Dataset:
-    """A data set whose user u touched `histories[u]`, oldest first, for users outside training."""
+    """Make a data set of new users from their histories, oldest item first.
+
+    Raises:
+        DataError: a history names an item that the model does not know.
+    """
     user = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
     item = np.concatenate([np.asarray(h, dtype=np.int64) for h in histories]) if len(histories) else user
     if len(item) and (item.min() < 0 or item.max() >= n_items):
@@ -157,15 +193,23 @@ def wrap_histories(histories: Sequence[IntArray], n_items: int) -> Dataset:
 
 
 def check_sampling(n_negatives: int, candidates: int) -> None:
-    """Say what is wrong with how negatives are to be drawn."""
+    """Refuse numbers of negatives below 1."""
     if n_negatives < 1 or candidates < 1:
         raise UsageError(f"n_negatives is {n_negatives} and candidates is {candidates}. Both must be at least 1.")
 
 
-def select_hardest(score: Callable[[torch.Tensor], torch.Tensor], drawn: torch.Tensor, count: int) -> torch.Tensor:
-    """The highest scored of each of `count` groups of draws: (n, count * candidates) -> (n, count)."""
-    if drawn.shape[1] == count:
-        return drawn
+def select_hardest(score: Callable[[torch.Tensor], torch.Tensor], draws: torch.Tensor, count: int) -> torch.Tensor:
+    """Select the highest scored item of each group of draws.
+
+    The shape changes from (n, count * candidates) to (n, count).
+
+    Args:
+        score: scores a batch of items for the users of the batch, without a gradient.
+        draws: the candidates, `count` groups side by side.
+        count: number of groups.
+    """
+    if draws.shape[1] == count:
+        return draws
     with torch.no_grad():
-        best = score(drawn).view(len(drawn), count, -1).argmax(2, keepdim=True)
-    return drawn.view(len(drawn), count, -1).gather(2, best)[:, :, 0]
+        best = score(draws).view(len(draws), count, -1).argmax(2, keepdim=True)
+    return draws.view(len(draws), count, -1).gather(2, best)[:, :, 0]

@@ -1,4 +1,4 @@
-"""From a trained model to what a platform exposes: top-k lists, made in blocks, seen items out."""
+"""Releases of trained models: top-k lists, computed in blocks, without seen items."""
 
 from __future__ import annotations
 
@@ -20,20 +20,28 @@ __all__ = ["compute_dot_scores", "make_release", "top_k"]
 def top_k(
     score: Callable[[Any], Any], users: IntArray, k: int, seen: sparse.csr_array, *, block: int = 2**20
 ) -> IntArray:
-    """The k best unseen items of each of these users, best first; -1 where fewer than k are left.
+    """List the k best unseen items of each user, best first.
 
-    `seen` is the sparse user-by-item matrix of what must not be listed, by user id. `block` is how many scores are held
-    at a time. Equal scores are listed by item id (which of those tied at the last place get in is left to the device);
-    an item whose score is not a number is not listed.
+    A list that ends early is filled with -1.
+
+    Equal scores are listed by item id; which of the items tied at the last place are listed is left to the device. An
+    item whose score is not a number is not listed.
+
+    Args:
+        score: scores every item for a batch of users.
+        users: the users, by id.
+        k: length of the lists.
+        seen: sparse user-by-item matrix of the items that must not be listed.
+        block: scores held at a time.
     """
     if k < 1:
         raise UsageError(f"k is {k}. A list needs at least one place.")
     n_items = seen.shape[1]
     lists = np.full((len(users), k), -1, dtype=np.int64)
     rows = max(1, block // max(n_items, 1))
-    for at in range(0, len(users), rows):
-        who = users[at : at + rows]
-        lists[at : at + rows, : min(k, n_items)] = _select_best(torch.as_tensor(score(who)), seen[who], k)
+    for start in range(0, len(users), rows):
+        batch = users[start : start + rows]
+        lists[start : start + rows, : min(k, n_items)] = _select_best(torch.as_tensor(score(batch)), seen[batch], k)
     return lists
 
 
@@ -42,7 +50,7 @@ def _select_best(scores: torch.Tensor, seen: sparse.csr_array, k: int) -> IntArr
     masked = torch.nan_to_num(scores.float(), nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
     masked[torch.as_tensor(row), torch.as_tensor(seen.indices.astype(np.int64))] = -torch.inf
     value, item = torch.topk(masked, min(k, masked.shape[1]), dim=1)
-    # topk leaves the order of equal scores open: settle it, so that the same scores give the same list.
+    # topk leaves the order of equal scores open. Sorting by item makes the same scores give the same list.
     item, order = torch.sort(item, dim=1)
     value = value.gather(1, order)
     value, order = torch.sort(value, dim=1, descending=True, stable=True)
@@ -51,9 +59,14 @@ def _select_best(scores: torch.Tensor, seen: sparse.csr_array, k: int) -> IntArr
 
 
 def make_release(model: Recommender, split: Split, k: int) -> Release:
-    """What the platform exposes of a trained model: vectors, top-k lists and the scoring function.
+    """Make the release of a model: vectors, top-k lists and scoring function.
 
-    The lists leave out what users touched in training and validation, as the ranking of the test item does.
+    The lists leave out the items of training and validation, as the ranking of the test item does.
+
+    Args:
+        model: the trained model.
+        split: the data it was trained on.
+        k: length of the lists.
     """
     users = np.arange(split.train.n_users)
     lists = top_k(model.score, users, k, collect_seen_items(split.train, split.valid))
@@ -63,7 +76,17 @@ def make_release(model: Recommender, split: Split, k: int) -> Release:
 def compute_dot_scores(
     user_table: FloatArray, item_table: FloatArray, users: IntArray, user_vectors: FloatArray | None = None
 ) -> FloatArray:
-    """Dot products with every item, of these users' own rows or of the rows given for them."""
+    """Compute the dot products of these users with every item.
+
+    Args:
+        user_table: vectors of all users.
+        item_table: vectors of all items.
+        users: the users to score for.
+        user_vectors: rows of these users to use in place of those in the table.
+
+    Raises:
+        UsageError: the rows do not fit the item vectors.
+    """
     rows = user_table[users] if user_vectors is None else np.ascontiguousarray(user_vectors, dtype=np.float32)
     if rows.shape != (len(users), item_table.shape[1]):
         raise UsageError(

@@ -1,7 +1,7 @@
-"""Histories in the order they happened, on the device, and what the models that read them share.
+"""Histories in order of time on the device, and the steps that sequential models share.
 
-All histories lie end to end in one tensor, so any window of any user is one gather: no loop over users, and nothing to
-ask the device. A place outside the user's own history reads as `n_items`, the number of no item.
+All histories lie end to end in one tensor, so any window of any user is one gather, without a loop over users and
+without waiting for the device. A place outside the user's own history reads as `n_items`, the number of no item.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.types import Dataset, FloatArray, IntArray, Split
 from recveil.models.layers import export_weights
+from recveil.models.networks import compute_user_table
 from recveil.models.sampling import wrap_histories
-from recveil.models.training_loop import Schedule, compute_user_table, train_network
+from recveil.models.training_loop import Schedule, train_network
 
 __all__ = [
     "Histories",
@@ -36,20 +37,23 @@ __all__ = [
 ]
 
 NO_TARGET = -100
-"""Marks a place of a batch that has nothing to predict."""
+"""Target of a place that has nothing to predict."""
 
 
-def check_sequence_options(max_length: int, dropout: float, *, shortest: int = 1) -> None:
-    """Say what is wrong with what all sequence models are given."""
-    if max_length < shortest:
-        raise UsageError(f"max_length is {max_length}. This model reads at least {shortest} at a time.")
+def check_sequence_options(max_length: int, dropout: float, *, min_length: int = 1) -> None:
+    """Refuse window lengths below `min_length` and dropout rates outside [0, 1)."""
+    if max_length < min_length:
+        raise UsageError(f"max_length is {max_length}. It must be at least {min_length}.")
     if not 0.0 <= dropout < 1.0:
         raise UsageError(f"dropout is {dropout}. It must be at least 0 and below 1.")
 
 
 @dataclass(frozen=True, eq=False)
 class Histories:
-    """The items of user u, oldest first, are `item[start[u] : start[u + 1]]`; one entry of no item ends the tensor."""
+    """Histories of all users in one tensor.
+
+    The items of user u, oldest first, are `item[start[u] : start[u + 1]]`; one entry of no item ends the tensor.
+    """
 
     item: torch.Tensor
     start: torch.Tensor
@@ -58,29 +62,32 @@ class Histories:
 
     @property
     def sizes(self) -> torch.Tensor:
-        """How many items each user has."""
+        """Number of items of each user."""
         return self.start[1:] - self.start[:-1]
 
     def items_at(self, users: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """The items at these places, (len(users), m); no item where a place lies outside that user's history."""
+        """Return the items at these places: (len(users), m).
+
+        A place outside the user's history reads as no item.
+        """
         first, end = self.start[users][:, None], self.start[users + 1][:, None]
         inside = (places >= first) & (places < end)
         return self.item[torch.where(inside, places, len(self.item) - 1)]
 
     def items_before(self, users: torch.Tensor, ends: torch.Tensor, length: int) -> torch.Tensor:
-        """The `length` items of each user before these places, padded on the left: (len(users), length)."""
+        """Return the `length` items before these places, padded on the left."""
         return self.items_at(users, ends[:, None] + torch.arange(-length, 0, device=ends.device))
 
     def last_items(self, users: torch.Tensor, length: int) -> torch.Tensor:
-        """The latest `length` items of each user, padded on the left: (len(users), length)."""
+        """Return the latest `length` items of each user, padded on the left."""
         return self.items_before(users, self.start[users + 1], length)
 
 
 def make_histories(*parts: Dataset, device: torch.device | str = "cpu") -> Histories:
-    """Each user's items over all parts in the order of time.
+    """Order each user's items over all parts by time.
 
-    Ties: among equal times, the row that stands later is the later one, and a later part comes after an earlier one.
-    Without times, parts and rows are taken in the order given.
+    Among equal times, the row that stands later is the later one, and a later part comes after an earlier one. Without
+    times, parts and rows keep their order.
     """
     user = np.concatenate([part.user for part in parts])
     item = np.concatenate([part.item for part in parts])
@@ -89,24 +96,26 @@ def make_histories(*parts: Dataset, device: torch.device | str = "cpu") -> Histo
     order = np.lexsort((np.concatenate(times), user) if len(times) == len(parts) else (user,))
     n_users, n_items = parts[0].n_users, parts[0].n_items
     start = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=n_users))])
-    line = np.append(item[order], n_items)
-    return Histories(torch.as_tensor(line, device=device), torch.as_tensor(start, device=device), n_users, n_items)
+    items = np.append(item[order], n_items)
+    return Histories(torch.as_tensor(items, device=device), torch.as_tensor(start, device=device), n_users, n_items)
 
 
 class Windows:
-    """Every history cut into stretches of at most `length` items; where a long one is cut differs from draw to draw.
+    """Windows of at most `length` items that cover every history.
 
-    Each item lies in exactly one stretch, and the number of stretches is the same in every draw.
+    Long histories are cut at random places.
+
+    Each item lies in exactly one window, and the number of windows is the same in every draw.
     """
 
-    def __init__(self, line: Histories, length: int) -> None:
-        self.line, self.length = line, length
-        size = line.sizes
+    def __init__(self, histories: Histories, length: int) -> None:
+        self.histories, self.length = histories, length
+        size = histories.sizes
         count = (size + length - 1) // length
-        self.user = torch.repeat_interleave(torch.arange(line.n_users, device=size.device), count)
+        self.user = torch.repeat_interleave(torch.arange(histories.n_users, device=size.device), count)
         if len(self.user) == 0:
             raise DataError(
-                "There is nothing to learn from: no user has a history. Train on a table with interactions."
+                "No user has a history, so there is nothing to learn from. Train on a table with interactions."
             )
         self.nth = torch.arange(len(self.user), device=size.device) - (torch.cumsum(count, 0) - count)[self.user]
         self.slack = count * length - size
@@ -115,40 +124,57 @@ class Windows:
         return len(self.user)
 
     def draw_bounds(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """First place and end of each stretch; it belongs to the user of the same number in `user`."""
-        share = torch.rand(self.line.n_users, generator=generator, device=generator.device, dtype=torch.float64)
+        """Draw the first place and the end of the window of each entry of `user`."""
+        share = torch.rand(self.histories.n_users, generator=generator, device=generator.device, dtype=torch.float64)
         shift = (share * (self.slack + 1)).long()
-        size = self.line.sizes[self.user]
+        size = self.histories.sizes[self.user]
         end = size + shift[self.user] - self.nth * self.length
         begin = (end - self.length).clamp(min=0)
-        first = self.line.start[self.user]
+        first = self.histories.start[self.user]
         return first + begin, first + torch.minimum(end, size)
 
 
 def index_places(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where each step's mask holds, as numbers into the flattened step, and which of these numbers are real.
+    """Index the places where each step's mask holds; mark the real ones.
 
-    `mask` is (steps, ...); both answers are (steps, m) with m the most any step has, so that all steps have one shape.
+    `mask` is (steps, ...). Both results are (steps, m), where m is the largest number of places in a step, so that all
+    steps have one shape; the indices point into the flattened step.
     """
     flat = mask.flatten(1)
     count = flat.sum(1, keepdim=True)
-    most = int(count.max())  # one question for the whole pass
-    column = torch.where(flat, flat.cumsum(1) - 1, most)
+    width = int(count.max())  # waits for the device once per epoch
+    column = torch.where(flat, flat.cumsum(1) - 1, width)
     place = torch.arange(flat.shape[1], device=flat.device).expand_as(column)
-    index = torch.zeros(len(flat), most + 1, dtype=torch.long, device=flat.device).scatter_(1, column, place)
-    return index[:, :most], torch.arange(most, device=flat.device) < count
+    index = torch.zeros(len(flat), width + 1, dtype=torch.long, device=flat.device).scatter_(1, column, place)
+    return index[:, :width], torch.arange(width, device=flat.device) < count
 
 
 def compute_softmax_loss(states: torch.Tensor, items: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy of the targets among all items; rows marked `NO_TARGET` do not count."""
+    """Compute the mean cross-entropy of the targets among all items.
+
+    Rows with `NO_TARGET` do not count.
+
+    Args:
+        states: outputs of the network, one row for each target.
+        items: vectors of all items.
+        target: the item of each row.
+    """
     return functional.cross_entropy(states @ items.T, target, ignore_index=NO_TARGET)
 
 
-def apply_in_blocks(rows: Callable[[torch.Tensor], torch.Tensor], users: torch.Tensor, block: int) -> torch.Tensor:
-    """`rows(users)`, a block at a time where no gradient is wanted: whole tables of long histories fit no memory."""
+def apply_in_blocks(encode: Callable[[torch.Tensor], torch.Tensor], users: torch.Tensor, block: int) -> torch.Tensor:
+    """Encode the users, in blocks when no gradient is needed.
+
+    A whole table of long histories would exceed the memory.
+
+    Args:
+        encode: computes the vectors of a batch of users.
+        users: the users to encode.
+        block: users at a time.
+    """
     if torch.is_grad_enabled() or len(users) <= block:
-        return rows(users)
-    return torch.cat([rows(part) for part in torch.split(users, block)])
+        return encode(users)
+    return torch.cat([encode(part) for part in torch.split(users, block)])
 
 
 def fit_reader(
@@ -161,17 +187,26 @@ def fit_reader(
     label: str,
     block: int,
 ) -> None:
-    """Train the network that `make` builds, and leave in the model what it releases and what it learned.
+    """Train the network that `make` builds and store its results in the model.
 
-    Validation is judged on what the training items tell; the released vectors have read the validation items too.
+    Validation items are predicted from the training items; the released vectors have also read the validation items.
+
+    Args:
+        model: the model, with its options.
+        make: builds the network from options, histories and a generator.
+        split: the data.
+        penalty: defense that acts in training.
+        rng: source of all draws.
+        label: what the progress display calls the training.
+        block: users that a penalty sees in one step, at most.
     """
     device = resolve_device(model.device)
     generator = make_torch_generator(rng, device)
     network = make(model, make_histories(split.train, device=device), generator)
-    network.windows = Windows(network.line, model.max_length)
+    network.windows = Windows(network.histories, model.max_length)
     schedule = Schedule(model.epochs, model.learning_rate, model.patience, penalty_users=block)
     model.history_ = train_network(network, split, schedule, penalty=penalty, generator=generator, label=label)
-    network.line = make_histories(split.train, split.valid, device=device)
+    network.histories = make_histories(split.train, split.valid, device=device)
     model.user_vectors_ = compute_user_table(network, penalty)
     model.item_vectors_ = network.compute_item_vectors().detach().cpu().numpy()
     model.weights_ = export_weights(network)
@@ -180,9 +215,15 @@ def fit_reader(
 def encode_histories(
     model: Any, make: Callable[[Any, Histories, torch.Generator], Any], histories: Sequence[IntArray]
 ) -> FloatArray:
-    """What the trained network says of these histories."""
+    """Compute the user vectors of these histories by the trained network.
+
+    Args:
+        model: the trained model.
+        make: builds the network from options, histories and a generator.
+        histories: items of each user, oldest first.
+    """
     device = resolve_device(model.device)
-    line = make_histories(wrap_histories(histories, len(model.item_vectors_)), device=device)
-    network = make(model, line, torch.Generator(device))
+    wrapped = make_histories(wrap_histories(histories, len(model.item_vectors_)), device=device)
+    network = make(model, wrapped, torch.Generator(device))
     network.load_state_dict({name: torch.as_tensor(value) for name, value in model.weights_.items()})
     return compute_user_table(network)

@@ -14,19 +14,19 @@ __all__ = ["SparseMatrix", "multiply_sparse"]
 
 
 class SparseMatrix:
-    """A fixed sparse matrix on the device, ready to be multiplied from both sides.
+    """A fixed sparse matrix on the device, with its transpose.
 
-    CUDA has a fast product for it, whose sums may come out in another order each time. Where that must not be (see
-    `repeatable`), and on the CPU, where torch's own product is several times slower, bags of rows are summed.
+    CUDA has a fast product whose sums may be added in another order each time. Where results must repeat exactly, and
+    on the CPU, where torch's own product is several times slower, the product is computed as sums of bags of rows.
     """
 
     def __init__(self, values: sparse.csr_array, device: torch.device) -> None:
         self.shape: tuple[int, int] = values.shape
         self.sides = tuple(_move_to_device(sparse.csr_array(part), device) for part in (values, values.T))
 
-    def multiply(self, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
-        """The matrix (or, turned, its transpose) times x."""
-        side = self.sides[int(turned)]
+    def multiply(self, x: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+        """Multiply the matrix, or its transpose, by x."""
+        side = self.sides[int(transposed)]
         if x.is_cuda and not torch.are_deterministic_algorithms_enabled():
             return side @ x
         start, index, weight = side.crow_indices()[:-1], side.col_indices(), side.values()
@@ -37,26 +37,32 @@ def _move_to_device(values: sparse.csr_array, device: torch.device) -> torch.Ten
     start, index = (torch.as_tensor(a.astype(np.int32), device=device) for a in (values.indptr, values.indices))
     weight = torch.as_tensor(values.data.astype(np.float32), device=device)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls this layout a beta on every first use
+        warnings.simplefilter("ignore")  # torch warns on first use that this layout is in beta
         return torch.sparse_csr_tensor(start, index, weight, size=values.shape, check_invariants=True)
 
 
 class _SparseProduct(torch.autograd.Function):
-    """Multiplication by a fixed matrix: its gradient is multiplication by the transpose."""
+    """Product with a fixed matrix; its gradient is a product with the transpose."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> torch.Tensor:
-        x, matrix, turned = given
-        ctx.matrix, ctx.turned = matrix, turned
-        result: torch.Tensor = matrix.multiply(x, turned=turned)
+    def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
+        x, matrix, transposed = arguments
+        ctx.matrix, ctx.transposed = matrix, transposed
+        result: torch.Tensor = matrix.multiply(x, transposed=transposed)
         return result
 
     @staticmethod
     def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return ctx.matrix.multiply(outer[0].contiguous(), turned=not ctx.turned), None, None
+        return ctx.matrix.multiply(outer[0].contiguous(), transposed=not ctx.transposed), None, None
 
 
-def multiply_sparse(matrix: SparseMatrix, x: torch.Tensor, *, turned: bool = False) -> torch.Tensor:
-    """The matrix (or, turned, its transpose) times x, differentiable in x."""
-    result: torch.Tensor = _SparseProduct.apply(x, matrix, turned)  # type: ignore[no-untyped-call]
+def multiply_sparse(matrix: SparseMatrix, x: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+    """Multiply the matrix, or its transpose, by x, differentiable in x.
+
+    Args:
+        matrix: the fixed factor.
+        x: the other factor.
+        transposed: multiply by the transpose.
+    """
+    result: torch.Tensor = _SparseProduct.apply(x, matrix, transposed)  # type: ignore[no-untyped-call]
     return result

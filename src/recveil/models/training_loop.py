@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-import numpy as np
 import torch
 
 from recveil.core.errors import TrainingError, UsageError
@@ -27,9 +25,10 @@ from recveil.core.random import make_generator as numpy_generator
 from recveil.core.random import make_torch_generator
 from recveil.core.types import Dataset, FloatArray, Split, TrainingHistory
 from recveil.metrics import ranking
+from recveil.models.networks import TrainableNetwork, compute_table, finish_table
 from recveil.models.sampling import draw_batches
 
-__all__ = ["TrainableNetwork", "Schedule", "compute_user_table", "train_network"]
+__all__ = ["Schedule", "train_network"]
 
 MIN_PENALTY_USERS = 32
 """Users that a penalty sees in a step, at least; in larger batches it sees a quarter of the batch."""
@@ -37,42 +36,6 @@ MIN_PENALTY_USERS = 32
 _MAX_RANKED_EPOCHS = 100  # longer schedules rank the validation items only every few epochs
 
 _State = Mapping[str, torch.Tensor]
-
-
-class TrainableNetwork(Protocol):
-    """A torch module that draws its batches and computes its loss and the vectors it would release.
-
-    In each step the loop calls `loss` first and `compute_user_vectors` after it, so a network may cache what both need.
-    """
-
-    n_users: int
-
-    def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """Draw all batches of one epoch: tensors of shape (steps, batch, ...)."""
-
-    def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        """Compute the mean recommendation loss of one batch."""
-
-    def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
-        """Compute the released vectors of these users, differentiable: (len(users), d)."""
-
-    def compute_item_vectors(self) -> torch.Tensor:
-        """Compute the released vectors of all items, differentiable."""
-
-    def score_items(self, rows: torch.Tensor) -> torch.Tensor:
-        """Score every item for users with these released vectors: (len(rows), n_items)."""
-
-    def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """Return the learned parameters."""
-
-    def state_dict(self) -> Mapping[str, Any]:
-        """Return the whole state by name."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> Any:
-        """Replace the whole state."""
-
-    def train(self, mode: bool = True) -> Any:
-        """Switch between learning (dropout on) and serving (off), and drop cached results."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +75,9 @@ def train_network(
     penalty: Penalty | None = None,
     label: str = "training",
 ) -> TrainingHistory:
-    """Train the network in place and keep the epoch that ranks the validation items best (NDCG@10).
+    """Train the network in place and keep the epoch that validates best.
+
+    That is the epoch with the highest NDCG@10 of the validation items.
 
     Without validation items all epochs run and the last one is kept. A penalty also keeps the last one, because the
     best ranked epoch may come before the defense took effect; only while `covers_any_epoch` holds is the epoch kept
@@ -201,22 +166,6 @@ class _TrainingRun:
         _restore_best(network, history, best, last_good)
 
 
-def compute_user_table(network: TrainableNetwork, penalty: Penalty | None = None) -> FloatArray:
-    """Compute the table to release, finished by the penalty if there is one."""
-    return np.asarray(_finish_table(network, penalty).float().cpu().numpy())
-
-
-@torch.no_grad()
-def _finish_table(network: TrainableNetwork, penalty: Penalty | None) -> torch.Tensor:
-    table = _compute_table(network)
-    return table if penalty is None else penalty.finish(table)
-
-
-def _compute_table(network: TrainableNetwork) -> torch.Tensor:
-    device = next(iter(network.parameters())).device
-    return network.compute_user_vectors(torch.arange(network.n_users, device=device))
-
-
 def _set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = rate
@@ -229,11 +178,14 @@ def _draw_penalty_users(
     max_users: int,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Refresh the penalty from the whole table and draw the users it sees in each step, (blocks, users)."""
+    """Refresh the penalty and draw the users it sees in each step.
+
+    The penalty is refreshed from the whole table; the users are (blocks, users).
+    """
     if penalty is None:
         return torch.empty(0, 0)
     with torch.no_grad():
-        penalty.start_epoch(_compute_table(network))
+        penalty.start_epoch(compute_table(network))
     quarter = max(MIN_PENALTY_USERS, batches[0].shape[1] // 4)
     return draw_batches(network.n_users, min(max_users, quarter), generator)
 
@@ -245,7 +197,10 @@ def _run_epoch(
     penalty: Penalty | None,
     blocks: torch.Tensor,
 ) -> torch.Tensor:
-    """Run the steps of one epoch; return loss and penalty of each step, (steps, 2), still on the device."""
+    """Run one epoch; return loss and penalty of each step, (steps, 2).
+
+    The numbers stay on the device.
+    """
     losses = torch.zeros(len(batches[0]), 2, device=batches[0].device)
     for step in range(len(losses)):
         loss = network.loss(*(part[step] for part in batches))
@@ -275,7 +230,10 @@ def _copy_state(network: TrainableNetwork) -> _State:
 def _restore_best(
     network: TrainableNetwork, history: TrainingHistory, best: _State | None, last_good: _State | None
 ) -> None:
-    """Return to the best ranked epoch, or, after a fault, to the last good one if none was ranked."""
+    """Return to the best ranked epoch.
+
+    After a fault in a training without ranked epochs, return to the last good one.
+    """
     if history.stopped:
         if last_good is None:
             raise TrainingError(history.stopped)
@@ -289,7 +247,7 @@ def _restore_best(
 
 
 def _describe_fault(network: TrainableNetwork, losses: torch.Tensor, epoch: int, rate: float) -> str | None:
-    """Name the term that is no longer finite after this epoch and the remedy; None if all is well."""
+    """Name the term that is no longer finite and the remedy; None if all are."""
     finite_weights = torch.stack([torch.isfinite(weight).all() for weight in network.parameters()])
     finite_losses = torch.isfinite(losses)
     if bool(finite_losses.all() & finite_weights.all()):
@@ -307,7 +265,10 @@ def _describe_fault(network: TrainableNetwork, losses: torch.Tensor, epoch: int,
 
 
 class _ValidationRanking:
-    """NDCG@10 of the validation items by the table that would be released, training items excluded."""
+    """NDCG@10 of the validation items by the table that would be released.
+
+    Training items are not ranked.
+    """
 
     def __init__(self, split: Split) -> None:
         self.held: Dataset = split.valid
@@ -315,7 +276,7 @@ class _ValidationRanking:
 
     def __call__(self, network: TrainableNetwork, penalty: Penalty | None) -> FloatArray:
         """Compute the NDCG@10 of each user who has a validation item."""
-        table = _finish_table(network, penalty)
+        table = finish_table(network, penalty)
         with torch.no_grad():
             ranks = ranking.rank(
                 lambda users: network.score_items(table[torch.as_tensor(users, device=table.device)]),
@@ -327,5 +288,8 @@ class _ValidationRanking:
 
 
 def _is_clearly_better(ndcg: FloatArray, rival: FloatArray) -> bool:
-    """Whether the 95 % interval of the mean difference to the rival, paired by user, lies above 0."""
+    """Tell whether an NDCG is higher than its rival beyond chance.
+
+    The 95 % interval of the mean difference, paired by user, must lie above 0.
+    """
     return ranking.estimate_difference(ndcg, rival).low > 0
