@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -68,6 +70,26 @@ WEAK = {"logistic": 0.443, "trees": 0.5, "mlp": 0.512}
 N = 1900
 
 TargetBuilder = Callable[..., ClassTarget]
+
+
+@dataclass(frozen=True)
+class Svg:
+    """A drawing, parsed."""
+
+    root: ElementTree.Element
+
+    @property
+    def texts(self) -> list[str | None]:
+        return [element.text for element in self.root.iter("text")]
+
+    def marks(self, kind: str) -> list[ElementTree.Element]:
+        groups = [group for group in self.root.iter("g") if f"mark-{kind} role-mark" in group.get("class", "")]
+        return [mark for group in groups for mark in group]
+
+
+@pytest.fixture
+def read_svg() -> Callable[[str], Svg]:
+    return lambda svg: Svg(ElementTree.fromstring(svg))
 
 
 def estimate(value: float, half: float = 0.03, n: int = N) -> Estimate:

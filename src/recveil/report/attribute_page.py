@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recveil.core.result_parts import ClassTarget, InputSummary, NumericTarget
-from recveil.core.results import AuditResult, CloakResult
+from recveil.core.results import AuditResult, CloakResult, TrainResult
 from recveil.report.attack_section import (
     HeadlineRow,
     NumericSection,
@@ -36,7 +36,6 @@ from recveil.report.statements import (
     describe_power,
     summarize_attack_success,
 )
-from recveil.report.training_page import list_training_terms
 
 __all__ = ["AttributePage", "build_attribute_page"]
 
@@ -227,7 +226,7 @@ def _list_threat_terms(result: AttributeResult) -> list[Term]:
 def _list_protocol_terms(result: AttributeResult) -> list[Term]:
     """Return what one needs to get the same numbers again."""
     rules, defense = result.protocol, get_defense(result)
-    terms = [("recveil", result.recveil_version), *list_training_terms(result)]
+    terms = [("recveil", result.recveil_version), *_list_training_terms(result)]
     if rules is not None:
         terms += [
             ("Panel", rules.panel),
@@ -248,3 +247,19 @@ def _list_protocol_terms(result: AttributeResult) -> list[Term]:
     shown = [Term(term, redact_sentence(text)) for term, text in terms]
     command = [Term("Command", format_command(result.command_line), is_code=True)] if result.command_line else []
     return shown + command
+
+
+def _list_training_terms(result: AttributeResult) -> list[tuple[str, str]]:
+    """Return the terms of the training; nothing for a result without one."""
+    if not isinstance(result, TrainResult):
+        return []
+    config = result.config
+    options = ", ".join(f"{name} {value}" for name, value in config.options.items())
+    terms = [
+        ("Data", config.data),
+        ("Model", f"{config.model} ({options})" if options else config.model),
+        ("Split", config.split),
+        ("List length", str(config.k)),
+        ("Training seed", str(config.seed)),
+    ]
+    return terms + ([("Training stopped", result.stopped)] if result.stopped else [])

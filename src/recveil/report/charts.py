@@ -5,6 +5,7 @@ Static, because a report is read where scripts do not run: in the viewer of a CI
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
 from typing import Any
@@ -41,7 +42,7 @@ def draw(plot: Plot) -> str:
     """Return the figure as one `<svg>` element for a page, with all texts escaped."""
     altair, vl_convert = _import_libraries()
     svg = vl_convert.vegalite_to_svg(apply_style(_build_chart(altair, plot)).to_dict(), allowed_base_urls=[])
-    return _make_embeddable(svg, plot.title)
+    return _make_embeddable(svg, plot)
 
 
 def draw_file(plot: Plot) -> str:
@@ -85,12 +86,15 @@ def _import_libraries() -> tuple[Any, Any]:
     return altair, vl_convert
 
 
-def _make_embeddable(svg: str, title: str) -> str:
-    """Return the drawing with an accessible name, scaling with the page, without namespace addresses."""
+def _make_embeddable(svg: str, plot: Plot) -> str:
+    """Return the drawing with an accessible name and ids of its own, scaling with the page, without addresses."""
     opening = re.match(r"<svg[^>]*>", svg)
     size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     assert opening is not None
     assert size is not None
-    name, (width, height) = html.escape(title, quote=True), size.groups()
+    name, (width, height) = html.escape(plot.title, quote=True), size.groups()
     head = f'<svg role="img" aria-label="{name}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
-    return f"{head}<title>{name}</title>{svg[opening.end() :]}"
+    # Clip paths are numbered in each drawing; on a page with several, the first would clip them all.
+    prefix = "p" + hashlib.sha256(plot.id.encode("utf-8", "replace")).hexdigest()[:8]
+    body = re.sub(r'(\bid="|url\(#)(clip\d)', rf"\g<1>{prefix}-\g<2>", svg[opening.end() :])
+    return f"{head}<title>{name}</title>{body}"
