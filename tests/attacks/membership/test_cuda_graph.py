@@ -1,4 +1,4 @@
-"""A step that is replayed does what the step does; where there is nothing to replay it is the step itself."""
+"""A replayed step has the effect of the step; without CUDA it is the step itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recveil.attacks.membership.cuda_graph import WARMUP_STEPS, GraphedStep
 STEPS = WARMUP_STEPS + 5
 
 
-def learned(device: str, *, recorded: bool) -> torch.Tensor:
+def fit_slope(device: str, *, recorded: bool) -> torch.Tensor:
     """A least-squares fit after a few steps on other rows each time."""
     chance = torch.Generator(device=device).manual_seed(0)
     slope = torch.zeros(3, device=device, requires_grad=True)
@@ -29,17 +29,17 @@ def learned(device: str, *, recorded: bool) -> torch.Tensor:
     return slope.detach().cpu()
 
 
-def test_on_the_cpu_it_is_the_step_itself() -> None:
-    assert torch.equal(learned("cpu", recorded=True), learned("cpu", recorded=False))
+def test_on_the_cpu_the_step_is_called() -> None:
+    assert torch.equal(fit_slope("cpu", recorded=True), fit_slope("cpu", recorded=False))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
-def test_on_cuda_it_does_what_the_step_does() -> None:
-    torch.testing.assert_close(learned("cuda", recorded=True), learned("cuda", recorded=False))
+def test_on_cuda_the_recording_has_the_effect_of_the_step() -> None:
+    torch.testing.assert_close(fit_slope("cuda", recorded=True), fit_slope("cuda", recorded=False))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
-def test_what_cannot_be_recorded_is_done_plainly() -> None:
+def test_a_step_that_cannot_be_recorded_is_called() -> None:
     total = torch.zeros((), device="cuda")
 
     def step(x: torch.Tensor) -> None:
@@ -54,7 +54,7 @@ def test_what_cannot_be_recorded_is_done_plainly() -> None:
     assert torch.cuda.current_stream() == stream
 
 
-class Shown:
+class FakeCuda:
     """Stands in for CUDA: a graph that calls back what was recorded, as a device would."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, broken: bool = False) -> None:
@@ -86,8 +86,8 @@ class OnCuda(torch.Tensor):
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_it_is_recorded_once_after_the_first_steps_or_never(broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = Shown(monkeypatch)
+def test_the_step_is_recorded_once_after_the_warm_up_or_never(broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = FakeCuda(monkeypatch)
     parameter = torch.zeros(1, requires_grad=True)
     adam = torch.optim.Adam([parameter])
     seen: list[tuple[bool, float]] = []

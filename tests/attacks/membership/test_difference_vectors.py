@@ -1,4 +1,4 @@
-"""Difference vectors against a plain loop, and what has no vector counted."""
+"""Difference vectors against a plain loop; items without a vector are counted."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_items_without_a_vector_are_counted_and_dropped() -> None:
     vectors = np.arange(8, dtype=np.float32).reshape(4, 2)
     vectors[3] = np.nan
     watched = Watched([np.array([0, 3, 7]), np.array([1])], np.array([[1, 3, -1], [2, 9, 0]]), vectors)
-    assert count_missing_vectors(watched) == MissingVectors(touched=2, listed=2)
+    assert count_missing_vectors(watched) == MissingVectors(in_histories=2, in_lists=2)
     alone = Watched([np.array([0]), np.array([1])], np.array([[1, -1, -1], [2, -1, 0]]), vectors)
     np.testing.assert_array_equal(compute_difference_vectors(watched), compute_difference_vectors(alone))
     assert count_missing_vectors(alone) == MissingVectors(0, 0)
 
 
-def test_a_user_of_whom_nothing_remains_is_said() -> None:
+def test_users_without_any_vector_are_refused() -> None:
     vectors = np.ones((3, 2))
     with pytest.raises(
         DataError, match=r"1 of 2 users have no item with a vector in their history, the first in row 1"
@@ -69,7 +69,7 @@ def test_a_user_of_whom_nothing_remains_is_said() -> None:
         compute_difference_vectors(Watched([np.array([0])], np.array([[1]])))
 
 
-def test_flatten_keeps_the_order_and_knows_nobody() -> None:
+def test_flattened_histories_keep_their_order() -> None:
     owner, item = flatten_histories([np.array([4, 2]), np.array([], dtype=np.int64), np.array([7])])
     assert owner.tolist() == [0, 0, 2]
     assert item.tolist() == [4, 2, 7]

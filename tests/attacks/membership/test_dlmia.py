@@ -1,4 +1,4 @@
-"""DL-MIA finds what is there, finds nothing where nothing is, and looks at nothing but the target."""
+"""DL-MIA finds a planted difference, nothing where there is none, and never reads the labels of the target."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def vectors(seed: int = 0) -> np.ndarray:
 
 
 def world(n: int, leak: float, seed: int) -> Shadow:
-    """Users of random taste and lists; of those who are not members the share `leak` of the list is popular items."""
+    """Users of random taste and lists; for non-members the share `leak` of the list is popular items."""
     rng = np.random.default_rng(seed)
     member = rng.permuted(np.arange(n) % 2 == 0)
     histories, lists = (rng.random((n, ITEMS)).argsort(1)[:, :10] for _ in range(2))
@@ -56,7 +56,7 @@ def test_a_planted_difference_is_found(options: dict[str, Any]) -> None:
     assert roc_auc_score(target.member, attack.score(target.watched)) > 0.85
 
 
-def test_nothing_is_found_where_there_is_nothing() -> None:
+def test_nothing_is_found_without_a_difference() -> None:
     """Six worlds: the mean AUC within three standard errors of one half, and not all on one side."""
     results = []
     for seed in range(0, 60, 10):
@@ -81,7 +81,7 @@ def test_permuted_users_get_permuted_scores(one: tuple[DLMIA, Shadow]) -> None:
     np.testing.assert_allclose(attack.score(shuffled), attack.score(seen)[order], atol=1e-4)
 
 
-def test_a_score_is_the_users_own_and_nothing_is_drawn(one: tuple[DLMIA, Shadow]) -> None:
+def test_scores_depend_on_the_user_alone_and_nothing_is_drawn(one: tuple[DLMIA, Shadow]) -> None:
     attack, target = one
     seen = target.watched
     whole = attack.score(seen)
@@ -90,7 +90,7 @@ def test_a_score_is_the_users_own_and_nothing_is_drawn(one: tuple[DLMIA, Shadow]
     np.testing.assert_allclose(attack.score(few), whole[:7], atol=1e-4)
 
 
-def test_same_seed_same_scores_and_the_global_generators_are_left_alone(one: tuple[DLMIA, Shadow]) -> None:
+def test_the_same_seed_gives_the_same_scores_and_global_generators_are_not_used(one: tuple[DLMIA, Shadow]) -> None:
     attack, target = one
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     np.testing.assert_array_equal(fitted()[0].score(target.watched), attack.score(target.watched))
@@ -101,7 +101,7 @@ def test_same_seed_same_scores_and_the_global_generators_are_left_alone(one: tup
     assert not np.array_equal(other.score(target.watched), attack.score(target.watched))
 
 
-def test_labels_of_the_target_have_no_way_in(one: tuple[DLMIA, Shadow]) -> None:
+def test_labels_of_the_target_do_not_enter(one: tuple[DLMIA, Shadow]) -> None:
     assert "member" not in {field.name for field in fields(Watched)}
     attack, target = one
     stranger = replace(target, member=~target.member)
@@ -109,21 +109,21 @@ def test_labels_of_the_target_have_no_way_in(one: tuple[DLMIA, Shadow]) -> None:
     np.testing.assert_array_equal(again.score(stranger.watched), attack.score(target.watched))
 
 
-def test_the_filled_in_labels_of_the_target_are_never_looked_at() -> None:
+def test_the_padded_labels_of_the_target_are_never_read() -> None:
     x = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
     member = torch.arange(40) % 2 == 0
     outcomes = []
     for filled in (0, 1):
         training = dlmia.DLMIATraining(DLMIA(**QUICK), x, member, torch.Generator().manual_seed(1))
         training.y[40:] = filled
-        training.epoch()
-        training.alternate(4, 2)
-        outcomes.append((training.logits(), training.weights))
+        training.run_epoch()
+        training.alternate_weights(4, 2)
+        outcomes.append((training.compute_logits(), training.weights))
     for left, right in zip(*outcomes, strict=True):
         assert torch.equal(left, right)
 
 
-def test_the_reference_counts_and_can_be_another_part_or_none() -> None:
+def test_the_reference_matters_and_can_be_another_part_or_none() -> None:
     target, other, known = world(300, 0.9, 1).watched, world(300, 0.9, 2).watched, [world(300, 0.9, 0)]
     member = world(300, 0.9, 1).member
     scores = [
@@ -135,32 +135,32 @@ def test_the_reference_counts_and_can_be_another_part_or_none() -> None:
     assert min(roc_auc_score(member, score) for score in scores) > 0.7
 
 
-def test_weights_have_mean_one_and_are_at_work(one: tuple[DLMIA, Shadow]) -> None:
-    weights = one[0].fitted.weights
+def test_weights_have_mean_one_and_vary(one: tuple[DLMIA, Shadow]) -> None:
+    weights = one[0].fitted_.weights
     assert weights.shape == (600,)
     assert weights[:300].mean() == pytest.approx(1, abs=1e-5)
     assert weights[300:].mean() == pytest.approx(1, abs=1e-5)
     assert weights.std() > 0.01
     plain, _ = fitted(reweight=False)
-    assert (plain.fitted.weights == 1).all()
+    assert (plain.fitted_.weights == 1).all()
 
 
-def test_features_are_there_to_be_drawn(one: tuple[DLMIA, Shadow]) -> None:
+def test_features_have_the_sizes_of_the_latents(one: tuple[DLMIA, Shadow]) -> None:
     attack, target = one
-    features = attack.features(target.watched)
+    features = attack.compute_features(target.watched)
     assert features.invariant.shape == features.specific.shape == (300, 6)
     assert (np.linalg.norm(features.specific, axis=1) < 1).all()
     single, _ = fitted(encoder="beta-vae", pretrain=1, alternate=0)
-    assert single.features(target.watched).invariant.shape == (300, 12)
-    assert single.features(target.watched).specific.shape == (300, 0)
+    assert single.compute_features(target.watched).invariant.shape == (300, 12)
+    assert single.compute_features(target.watched).specific.shape == (300, 0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
 @pytest.mark.parametrize("encoder", dlmia.ENCODERS)
-def test_on_cuda_recorded_steps_are_the_steps(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_steps_on_cuda_equal_the_steps(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, recorded = [], []
     for first in (replay.WARMUP_STEPS, 10**9):
-        monkeypatch.setattr(replay, "FIRST", first)
+        monkeypatch.setattr(replay, "WARMUP_STEPS", first)
         attack, target = fitted(encoder=encoder, device="cuda", batch_size=200)
         scores.append(attack.score(target.watched))
         training = dlmia.DLMIATraining(
@@ -169,17 +169,17 @@ def test_on_cuda_recorded_steps_are_the_steps(encoder: str, monkeypatch: pytest.
             torch.arange(200, device="cuda") % 2 == 0,
             torch.Generator("cuda").manual_seed(0),
         )
-        training.epoch()
+        training.run_epoch()
         recorded.append(training.step._graph is not None)
     assert recorded == [True, False]
     assert np.corrcoef(*scores)[0, 1] > 0.99
     np.testing.assert_allclose(scores[0], scores[1], atol=0.05 * scores[1].std())
 
 
-def test_several_shadow_worlds_are_learned_from_together() -> None:
+def test_several_shadow_worlds_are_used_together() -> None:
     known = [world(100, 0.9, seed) for seed in (3, 4)]
     attack = DLMIA(**{**QUICK, "pretrain": 2, "alternate": 2}).fit(known, rng=np.random.default_rng(0))
-    assert attack.fitted.weights.shape == (200,)
+    assert attack.fitted_.weights.shape == (200,)
     assert attack.score(world(20, 0.9, 5).watched).shape == (20,)
 
 
@@ -215,12 +215,12 @@ def test_the_unit_of_item_vectors_and_a_constant_column_do_not_matter() -> None:
     ],
     ids=str,
 )
-def test_bad_options_are_said(options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         DLMIA(**options)
 
 
-def test_bad_worlds_are_said(one: tuple[DLMIA, Shadow]) -> None:
+def test_bad_worlds_are_refused(one: tuple[DLMIA, Shadow]) -> None:
     rng, known = np.random.default_rng(0), world(20, 0.5, 0)
     with pytest.raises(UsageError, match="No shadow world"):
         DLMIA(**QUICK).fit([], rng=rng)
@@ -235,7 +235,7 @@ def test_bad_worlds_are_said(one: tuple[DLMIA, Shadow]) -> None:
         DLMIA(**QUICK).fit([known], reference=narrow, rng=rng)
     with pytest.raises(DataError, match="3 dimensions were given, but the fit had 8"):
         one[0].score(narrow)
-    with pytest.raises(DataError, match="19 users are known as members or not, but 20 are seen"):
+    with pytest.raises(DataError, match="known of 19 shadow users, but 20 are seen"):
         DLMIA(**QUICK).fit([replace(known, member=known.member[:19])], rng=rng)
-    with pytest.raises(TrainingError, match="ran away"):
+    with pytest.raises(TrainingError, match="diverged"):
         DLMIA(**{**QUICK, "attack_rate": 1e30}).fit([known], rng=rng)

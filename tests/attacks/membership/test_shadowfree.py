@@ -1,4 +1,4 @@
-"""The attack without a shadow says member exactly where the paper's inequality does."""
+"""The shadow-free attack calls a user a member exactly where the inequality of the paper does."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ def test_score_is_above_one_half_where_the_inequality_says_member() -> None:
     histories = [np.append(rng.choice(np.arange(5, 40), 6, replace=False), np.arange(5)) for _ in range(200)]
     lists = np.array([rng.choice(40, 5, replace=False) for _ in range(200)])
     score = ShadowFree().fit([], rng=rng).score(Watched(histories, lists, vectors))
-    popular = vectors[:5].mean(0)  # everybody touched the first five, nobody else did all of them
-    touched = np.array([vectors[h].mean(0) for h in histories])
-    listed = vectors[lists].mean(1)
-    says = 1 / np.linalg.norm(touched - listed, axis=1) > 1 / np.linalg.norm(listed - popular, axis=1)
-    np.testing.assert_array_equal(score > ShadowFree.threshold, says)
-    assert 0 < says.mean() < 1
+    popular = vectors[:5].mean(0)  # the first five items are in every history
+    history_means = np.array([vectors[h].mean(0) for h in histories])
+    list_means = vectors[lists].mean(1)
+    is_member = 1 / np.linalg.norm(history_means - list_means, axis=1) > 1 / np.linalg.norm(
+        list_means - popular, axis=1
+    )
+    np.testing.assert_array_equal(score > ShadowFree.threshold, is_member)
+    assert 0 < is_member.mean() < 1
 
 
 def test_the_ends_of_the_scale() -> None:
@@ -29,5 +31,5 @@ def test_the_ends_of_the_scale() -> None:
     alone = Watched(histories[:2], lists[:2], vectors)
     score = ShadowFree().score(Watched(histories, lists, vectors))
     assert score[1] < 0.5 < score[2]
-    assert score[2] == 1  # the list is what the user touched
-    assert ShadowFree().score(alone).tolist() == [0.5, 0.0]  # nothing to tell by; the popular list itself
+    assert score[2] == 1  # the list has the mean of the history
+    assert ShadowFree().score(alone).tolist() == [0.5, 0.0]  # no distance at all; the popular list itself

@@ -55,14 +55,6 @@ def test_weights_have_mean_one_in_each_world_and_follow_the_scores() -> None:
     assert weights.std() > 0.1
 
 
-def test_slope_and_level_are_those_of_the_linear_layer() -> None:
-    scores, labelled = torch.tensor([0.0, 1.0]), torch.tensor([True, True])
-    assert compute_sample_weights(scores, labelled, slope=0.0).tolist() == [1.0, 1.0]
-    falling = compute_sample_weights(scores, labelled, slope=-1.0, level=0.5)
-    expected = torch.nn.functional.softplus(torch.tensor([0.5, -0.5]))
-    torch.testing.assert_close(falling, expected / expected.mean())
-
-
 def test_one_world_alone_is_enough_and_no_gradient_passes() -> None:
     scores = torch.rand(10, generator=generator()).requires_grad_()
     weights = compute_sample_weights(scores, torch.ones(10, dtype=torch.bool))

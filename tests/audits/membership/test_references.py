@@ -1,4 +1,4 @@
-"""Reference models: each user in half of them, members of the target never looked at, and a leak that they find."""
+"""Reference models: each user in half of them, membership never read, and a leak that they find."""
 
 from __future__ import annotations
 
@@ -8,32 +8,50 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from recveil.attacks.membership.reference_attacks import REFERENCED
+from recveil.attacks.membership import MEMBERSHIP_ATTACKS
 from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
 from recveil.audits.membership.references import ReferenceModels, draw_halves, find_shared_items
 from recveil.core.errors import DataError, UsageError
-from recveil.data.member_split import Parts, Side, three_way
+from recveil.core.types import ReferenceSignals
+from recveil.data.member_split import MemberPart, MemberSplit, split_three_ways
 from recveil.data.synthetic import make_world
 from recveil.models.als import ALS
 
-POLICY = ServingPolicy(k=10)
+ATTACKS = [traits.name for traits in MEMBERSHIP_ATTACKS.all_traits() if traits.needs_references]
 
 
 @pytest.fixture(scope="module")
-def parts() -> Parts:
+def split() -> MemberSplit:
     world = make_world(n_users=360, n_items=100, n_interactions=9_000, leaks={}, rng=np.random.default_rng(0))
-    return three_way(world.dataset, user_minimum=10, rng=np.random.default_rng(1))
+    return split_three_ways(world.dataset, user_minimum=10, rng=np.random.default_rng(1))
 
 
-def small() -> ALS:
+def make_small_model() -> ALS:
     return ALS(embedding_size=16, epochs=4, device="cpu")
 
 
-def platform(side: Side) -> TrainedPlatform:
-    return train_platform(side, small(), POLICY, rng=np.random.default_rng(2))
+def train(part: MemberPart, k: int = 10) -> TrainedPlatform:
+    return train_platform(part, make_small_model(), ServingPolicy(k=k), rng=np.random.default_rng(2))
 
 
-def test_everybody_is_in_half_of_the_models_and_models_differ() -> None:
+def collect(
+    part: MemberPart, target: TrainedPlatform, models: ReferenceModels | None = None, seed: int = 3
+) -> ReferenceSignals:
+    models = models or ReferenceModels(4)
+    return models.collect_signals(part, target, make_small_model, rng=np.random.default_rng(seed))
+
+
+def score_users(target: TrainedPlatform, signals: ReferenceSignals) -> list[np.ndarray]:
+    watched = target.serve_lists(None, signals).watched
+    return [MEMBERSHIP_ATTACKS.make(name).score(watched) for name in ATTACKS]
+
+
+def three_standard_errors(n: int) -> float:
+    """Three standard errors of an AUC of n users without a difference."""
+    return float(3 * np.sqrt((n + 1) / (3 * n**2)))
+
+
+def test_every_user_is_in_half_of_the_models_and_models_differ() -> None:
     inside = draw_halves(200, 8, np.random.default_rng(0))
     assert (inside.sum(1) == 4).all()
     assert len(np.unique(inside, axis=1).T) == 8
@@ -41,59 +59,44 @@ def test_everybody_is_in_half_of_the_models_and_models_differ() -> None:
 
 
 @pytest.mark.parametrize("signal", ["rank-percentile", "log-odds", "bpr-margin"])
-def test_who_was_trained_on_is_found_and_a_random_half_is_not(parts: Parts, signal: str) -> None:
-    target = platform(parts.target)
-    seen = ReferenceModels(8, signal).evidence(parts.target, target, small, rng=np.random.default_rng(3))
-    member = parts.target.member
+def test_members_are_found_and_a_random_half_is_not(split: MemberSplit, signal: str) -> None:
+    target, member = train(split.target), split.target.member
     random = np.random.default_rng(4).permuted(member)
-    for attack in REFERENCED.values():
-        score = attack().score(seen)
-        assert roc_auc_score(member, score) > 0.8
-        assert abs(roc_auc_score(random, score) - 0.5) < 3 * np.sqrt((len(member) + 1) / (3 * len(member) ** 2))
+    for scores in score_users(target, collect(split.target, target, ReferenceModels(8, signal))):
+        assert roc_auc_score(member, scores) > 0.8
+        assert abs(roc_auc_score(random, scores) - 0.5) < three_standard_errors(len(member))
 
 
-def test_without_a_difference_nothing_is_found(parts: Parts) -> None:
-    """The target had everybody; who is called a member is chance."""
-    everybody = Side(parts.target.data, np.ones(len(parts.target.member), bool))
-    seen = ReferenceModels(8).evidence(parts.target, platform(everybody), small, rng=np.random.default_rng(3))
-    n = len(parts.target.member)
-    for attack in REFERENCED.values():
-        area = roc_auc_score(parts.target.member, attack().score(seen))
-        assert abs(area - 0.5) < 3 * np.sqrt((n + 1) / (3 * n**2))
+def test_nothing_is_found_when_the_target_was_trained_on_everybody(split: MemberSplit) -> None:
+    member = split.target.member
+    target = train(MemberPart(split.target.data, np.ones_like(member)))
+    for scores in score_users(target, collect(split.target, target, ReferenceModels(8))):
+        assert abs(roc_auc_score(member, scores) - 0.5) < three_standard_errors(len(member))
 
 
-def test_who_is_a_member_is_not_looked_at(parts: Parts) -> None:
-    target = platform(parts.target)
-    stranger = Side(parts.target.data, ~parts.target.member)
-    seen, again = (
-        ReferenceModels(4).evidence(side, target, small, rng=np.random.default_rng(5))
-        for side in (parts.target, stranger)
-    )
-    np.testing.assert_array_equal(seen.signal, again.signal)
-    np.testing.assert_array_equal(seen.observed, again.observed)
+def test_membership_is_not_read(split: MemberSplit) -> None:
+    target = train(split.target)
+    inverted = MemberPart(split.target.data, ~split.target.member)
+    signals, others = (collect(part, target) for part in (split.target, inverted))
+    np.testing.assert_array_equal(signals.reference, others.reference)
+    np.testing.assert_array_equal(signals.target, others.target)
 
 
-def test_only_items_that_every_model_knows_are_looked_at(parts: Parts) -> None:
-    data = parts.target.data
-    rare = replace(data, item=np.where(data.user == 0, data.n_items - 1, data.item))  # one user alone has that one
-    rare = rare.take((rare.user == 0) | (rare.item != data.n_items - 1))
-    side = Side(rare, np.arange(data.n_users) % 2 == 0)
-    target = platform(side)
-    inside = draw_halves(data.n_users, 4, np.random.default_rng(0))
-    assert not find_shared_items(target, inside)[-1]
-    seen = ReferenceModels(4).evidence(side, target, small, rng=np.random.default_rng(0))
-    assert 0 not in seen.user
-    assert seen.inside.shape == (data.n_users, 4)
-    assert np.isfinite(seen.signal).all()
-    lonely = replace(data, user=np.arange(6).repeat(3), item=np.arange(18), time=None, user_ids=np.arange(6))
-    alone = Side(lonely, np.arange(6) % 2 == 0)
+def test_only_items_that_every_model_knows_are_used(split: MemberSplit) -> None:
+    data, last = split.target.data, split.target.data.n_items - 1
+    rare = replace(data, item=np.where(data.user == 0, last, data.item))  # user 0 alone has the last item, and no other
+    rare = rare.take((rare.user == 0) | (rare.item != last))
+    part = MemberPart(rare, np.arange(data.n_users) % 2 == 0)
+    target = train(part)
+    assert not find_shared_items(target, draw_halves(data.n_users, 4, np.random.default_rng(0)))[-1]
+    signals = collect(part, target, seed=0)
+    assert 0 not in signals.user
+    assert signals.trained_on.shape == (data.n_users, 4)
+    assert np.isfinite(signals.reference).all()
+    disjoint = replace(data, user=np.arange(6).repeat(3), item=np.arange(18), time=None, user_ids=np.arange(6))
+    part = MemberPart(disjoint, np.arange(6) % 2 == 0)
     with pytest.raises(DataError, match="No item is known to the target and to all reference models"):
-        ReferenceModels(4).evidence(
-            alone,
-            train_platform(alone, small(), ServingPolicy(k=1), rng=np.random.default_rng(0)),
-            small,
-            rng=np.random.default_rng(0),
-        )
+        collect(part, train(part, k=1))
 
 
 @pytest.mark.parametrize(
@@ -104,11 +107,11 @@ def test_only_items_that_every_model_knows_are_looked_at(parts: Parts) -> None:
         ({"signal": "rank"}, "No signal is called 'rank'"),
     ],
 )
-def test_bad_options_are_said(options: dict[str, object], message: str) -> None:
+def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ReferenceModels(**options)  # type: ignore[arg-type]
 
 
-def test_charts_have_no_scores_to_compare() -> None:
-    with pytest.raises(UsageError, match="Serve by fold-in"):
-        ReferenceModels().check(ServingPolicy("popular"))
+def test_popular_lists_have_no_scores_to_compare() -> None:
+    with pytest.raises(UsageError, match="by fold-in"):
+        ReferenceModels().check_policy(ServingPolicy("popular"))

@@ -4,8 +4,8 @@ The truth-level score of a user, eq. 9, is the error of the attack on the re-wei
 disentangled ones. Each user has a score of its own, so the least-squares fit of eq. 11 is the ratio itself.
 
 Departs: scores are clipped, because a ratio of two tiny errors carries no information. The linear layer that makes
-weights of scores is fixed: no loss of the paper could train it (the re-weighted loss would only push all weights to
-zero), and a slope and a level remain of it after softplus and scaling.
+weights of scores is the identity: no loss of the paper could train it (the re-weighted loss would only push all weights
+to zero).
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ def compute_truth_scores(reweighted: torch.Tensor, disentangled: torch.Tensor) -
     return (reweighted.detach() / disentangled.detach().clamp(min=MIN_ERROR)).clamp(0, MAX_TRUTH_SCORE)
 
 
-def compute_sample_weights(
-    scores: torch.Tensor, labelled: torch.Tensor, *, slope: float = 1.0, level: float = 0.0
-) -> torch.Tensor:
-    """Compute the weight of each user, `softplus(slope * score + level)`, scaled to mean 1 in shadow and in target.
+def compute_sample_weights(scores: torch.Tensor, labelled: torch.Tensor) -> torch.Tensor:
+    """Compute the weight of each user, `softplus(score)`, scaled to mean 1 in shadow and in target.
 
     `labelled` marks the shadow users. No gradient goes through the weights.
     """
-    raw = torch.nn.functional.softplus(slope * scores.detach() + level)
+    raw = torch.nn.functional.softplus(scores.detach())
     weights = torch.empty_like(raw)
     for part in (labelled, ~labelled):
         weights[part] = raw[part] / raw[part].mean()

@@ -16,7 +16,7 @@ import torch
 
 from recveil.core.errors import UsageError
 
-__all__ = ["VmfNoise", "kl_to_uniform", "log_normalizer", "compute_mean_length", "draw_noise", "draw_samples"]
+__all__ = ["VmfNoise", "compute_mean_length", "draw_noise", "draw_samples", "kl_to_uniform"]
 
 MIN_DEBYE_ORDER = 32.0
 """From this order on three terms of Debye's expansion are exact enough, given the steps down."""
@@ -46,12 +46,6 @@ def kl_to_uniform(k: torch.Tensor, m: int) -> torch.Tensor:
     over_k, ratio, log_sum = _compute_bessel_ratio(k, m)
     wide = k.detach().double()
     return _with_slope(k, wide * ratio - log_sum, wide * _compute_slope(over_k, ratio, m))
-
-
-def log_normalizer(k: torch.Tensor, m: int) -> torch.Tensor:
-    """Compute the term that turns `k mu.z` into the log density; its gradient is -A."""
-    _, ratio, log_sum = _compute_bessel_ratio(k, m)
-    return _with_slope(k, -log_sum - _log_area(m), -ratio)
 
 
 def draw_noise(n: int, m: int, generator: torch.Generator) -> VmfNoise:
@@ -162,11 +156,6 @@ def _build_debye_coefficients(device: torch.device) -> tuple[torch.Tensor, torch
 def _compute_slope(over_k: torch.Tensor, ratio: torch.Tensor, m: int) -> torch.Tensor:
     """Compute A'(k)."""
     return 1 - ratio.square() - (m - 1) * over_k
-
-
-def _log_area(m: int) -> float:
-    """Compute the log area of the unit sphere in m dimensions."""
-    return math.log(2) + m / 2 * math.log(math.pi) - math.lgamma(m / 2)
 
 
 class _WithSlope(torch.autograd.Function):
