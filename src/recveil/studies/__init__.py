@@ -1,5 +1,7 @@
 """Studies: a plan in TOML becomes cells, each cell one file of records; interrupted anywhere, on one machine or many.
 
-`plan` reads, `check` finds what is wrong before anything runs, `cell` measures one combination, `release` keeps trained
-models, `store` is the folder of results, `local` and `ray` do the work, `study` puts these together.
+`plans` reads a plan, `plan_checks` checks it before anything runs, `measurement` measures one cell, `model_cache`
+stores trained models, `store` is the folder of results, `engines` do the work, `runs` puts these together.
+`study_result`, `store_comparison`, `reproduction` and `overview` read the folder; `tuning` searches the options of a
+defense.
 """

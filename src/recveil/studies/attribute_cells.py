@@ -1,241 +1,254 @@
-"""A cell that attacks attributes: train or look up, defend, rank the test items, let the panel guess."""
+"""A cell that attacks attributes: train or look up, defend, rank the test items, run the attackers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from recveil.attacks.attribute.surfaces import look, two_releases
-from recveil.attacks.attribute.tasks import Attack
+from recveil.attacks.attribute.panels import parse_attackers
+from recveil.attacks.attribute.surfaces import build_view, join_releases
 from recveil.audits.attribute.audit import audit_attribute, list_records
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.audits.attribute.numeric import NumericAudit, audit_numeric_attribute
-from recveil.audits.catalog import ATTACKS, DEFENSES, PANELS, lookup, make, model_for, panel, place_of
 from recveil.audits.verdicts import TargetAudit
 from recveil.core.errors import UsageError
-from recveil.core.random import generator
+from recveil.core.protocols import Recommender
+from recveil.core.random import make_generator
 from recveil.core.timing import Clock
-from recveil.core.types import Attribute, Estimate, FloatArray, IntArray, Record, Release, Split
-from recveil.data.io.attributes import joint
-from recveil.data.sources.catalog import load_data
+from recveil.core.types import Attribute, Estimate, FloatArray, IntArray, Record, Split
+from recveil.data.io.attributes import join_attributes
+from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.data.splits import leave_one_out
+from recveil.defenses import DEFENSES
 from recveil.metrics import ranking
-from recveil.studies.model_cache import CachedModel, hash_targets
-from recveil.studies.plans import Cell
+from recveil.models.construction import make_model
+from recveil.studies.cell_results import AttributeDetails, Measurement, StoredTarget
+from recveil.studies.cells import Cell
+from recveil.studies.model_cache import cache_model, hash_targets
 from recveil.studies.rank_codec import pack_ranks
 from recveil.workflows.defended_release import (
-    fitted,
-    loss_of,
+    ChosenDefense,
+    DefendedRelease,
+    ReleaseRecipe,
     measure_displacement,
-    protect,
     rank_served_items,
     select_targets,
+    train_and_defend,
 )
-from recveil.workflows.notes import small_classes_as_one
+from recveil.workflows.notes import merge_small_classes
 
 __all__ = [
-    "Exposed",
-    "attackers",
     "estimate_change",
-    "expose",
+    "load_split",
     "make_folds",
     "measure_attribute_cell",
-    "select_spared_users",
-    "load_split",
+    "release_cell",
     "select_cell_targets",
+    "select_spared_users",
 ]
 
 LIST_LENGTH = 100
-"""Of the lists that a platform shows."""
+"""Length of the lists that a platform shows."""
 
-MAX_CLASSES_FOR_TREES = 3
-"""Classes up to which boosted trees are quick enough to look at two tables at once."""
+PAIR_PANEL, MANY_CLASSES_PAIR_PANEL = "two-releases", "two-releases-many"
+MAX_CLASSES_OF_PAIR_PANEL = 3
+"""Classes up to which the slower attackers of two tables are affordable."""
 
 NUMERIC_METRICS = ("advantage", "r2", "correlation")
+PAIR_METRICS = ("balanced_accuracy", "advantage")
 
 
 @dataclass(frozen=True, eq=False)
-class Exposed:
-    """What is released, by whom (`platform` is what it knows), and the same model without the defense."""
+class _Audits:
+    """The audit of one target, and that by attackers who hold the undefended table as well."""
 
-    release: Release
-    platform: Split
-    plain: CachedModel
-    place: str
+    audit: TargetAudit | NumericAudit
+    pair: TargetAudit | None = None
 
-    @property
-    def vectors(self) -> FloatArray:
-        """The user vectors that are released."""
-        assert self.release.user_vectors is not None
-        return self.release.user_vectors
+    def list_records(self, cell: Cell) -> list[Record]:
+        """List the records of both."""
+        records = _record_audit(cell, self.audit)
+        if self.pair is None:
+            return records
+        numbers = dict(self.pair.headline)
+        return records + [_make_record(cell, "two-releases", self.pair.target, m, numbers[m]) for m in PAIR_METRICS]
 
 
-def measure_attribute_cell(cell: Cell, cache: Path) -> tuple[list[Record], dict[str, Any], dict[str, float]]:
-    """Records, what is needed to pool seeds, and seconds."""
-    clock, split = Clock(), load_split(cell.at["data"])
+def measure_attribute_cell(cell: Cell, cache: Path) -> Measurement:
+    """Measure what attackers reach and what the ranking is worth.
+
+    Args:
+        cell: the cell.
+        cache: folder of trained models.
+    """
+    clock, split = Clock(), load_split(cell.data)
     targets = select_cell_targets(split.train.attributes, cell)
-    exposed = expose(cell, cache, split, targets, clock)
-    with clock.step("rank"):
-        after = rank_served_items(exposed.release.score, split, exposed.platform)  # type: ignore[arg-type]
-        before = rank_served_items(exposed.plain.score, split, split)
-    rows = _record_utility(cell, before, after, targets)
-    details: dict[str, Any] = {"ranks": pack_ranks(after), "base": pack_ranks(before)}
-    if exposed.place and exposed.plain.user_vectors_.shape == exposed.vectors.shape:
-        moved = measure_displacement(exposed.plain.user_vectors_, exposed.vectors)
-        rows.append(
-            _make_record(cell, "", cell.at["target"], "displacement", Estimate(moved, *2 * (np.nan,), len(after.users)))
-        )
-    with clock.step("audit"):
-        audited, found = _audit_targets(cell, exposed, split, targets)
-    stopped = getattr(getattr(exposed.plain, "history_", None), "stopped", None)
-    details |= found | ({"stopped": stopped} if stopped else {})
-    return [*rows, *audited], details, clock.seconds
+    defended = release_cell(cell, cache, split, targets, clock)
+    assert defended.release.score is not None
+    with clock.measure_step("rank"):
+        after = rank_served_items(defended.release.score, split, defended.platform)
+        before = rank_served_items(defended.undefended.score, split, split)
+    records = _record_utility(cell, before, after, targets)
+    vectors = defended.undefended.user_vectors_
+    if defended.place and vectors.shape == defended.user_vectors.shape:
+        moved = measure_displacement(vectors, defended.user_vectors)
+        estimate = Estimate(moved, np.nan, np.nan, len(after.users))
+        records.append(_make_record(cell, "", cell.target, "displacement", estimate))
+    with clock.measure_step("audit"):
+        audits = _audit_targets(cell, defended, targets)
+    records += [record for each in audits for record in each.list_records(cell)]
+    details = AttributeDetails(
+        ranks=pack_ranks(after),
+        base=pack_ranks(before),
+        test_share=make_folds(cell).test_share,
+        targets={each.audit.target: _summarize_audit(each.audit) for each in audits},
+        two_releases={each.audit.target: _summarize_audit(each.pair) for each in audits if each.pair is not None},
+    )
+    return Measurement(records, details, clock.seconds)
 
 
 @lru_cache(maxsize=2)
 def load_split(data: str) -> Split:
-    """The data set, its newest items held back; `demo` is one world, whatever the seed of a cell."""
-    return leave_one_out(load_data(data, seed=0))
+    """Load a data set, its newest items held out; `demo` is one world, whatever the seed of a cell."""
+    return leave_one_out(load_dataset_or_demo(data, seed=0))
 
 
-def select_cell_targets(attributes: Any, cell: Cell) -> list[Attribute]:
-    """What is protected together; classes of one user are made one class, as `recveil cloak` does."""
-    numbers = cell.at["defense"]["name"] == "none" or place_of(cell.at["defense"]["name"]) == "training"
-    targets = select_targets(dict(attributes), cell.at["target"].split("+"), cell.at["data"], numbers=numbers)
-    return [t if t.continuous else small_classes_as_one([t])[0][0] for t in targets]
-
-
-def attackers(named: str, device: str | None) -> dict[str, Attack]:
-    """The attackers of a panel, or those named between commas."""
-    if named in PANELS:
-        return panel(named, device)
-    names = [name.strip() for name in named.split(",")]
-    if len(names) == 1:
-        lookup("panel or attacker", names[0], {**PANELS, **ATTACKS})
-    return {name: lookup("attacker", name, ATTACKS)(device) for name in names}
+def select_cell_targets(attributes: Mapping[str, Attribute], cell: Cell) -> list[Attribute]:
+    """Select the attributes that the cell protects together; classes of one user are merged, as in `cloak`."""
+    defense = cell.choice("defense")
+    numbers = defense.is_undefended or DEFENSES.traits(defense.name).numeric_targets
+    targets = select_targets(dict(attributes), cell.target.split("+"), cell.data, numbers=numbers)
+    return [target if target.is_numeric else merge_small_classes([target])[0][0] for target in targets]
 
 
 def make_folds(cell: Cell) -> CrossValidation:
-    """How the users are dealt; the largest possible share of known users needs no sampling."""
-    folds, ratio = cell.settings["folds"], cell.at["leak_ratio"]
-    most = 1 - 1 / folds
-    return CrossValidation(folds, cell.settings["repeats"], leak_ratio=None if abs(ratio - most) < 1e-9 else ratio)
+    """Make the cross-validation of a cell; the largest possible share of known users needs no sampling."""
+    folds, ratio = cell.rules.folds, float(cell.at["leak_ratio"])
+    is_largest = abs(ratio - (1 - 1 / folds)) < 1e-9
+    return CrossValidation(folds, cell.rules.repeats, leak_ratio=None if is_largest else ratio)
 
 
 def select_spared_users(n: int, share: float) -> IntArray:
-    """Users whom settings are chosen by and nobody attacks: the same for every method and seed."""
+    """Select the users by whom settings are chosen and who are not attacked: the same for every method and seed."""
     return np.random.default_rng(2026).permutation(n)[: int(share * n)]
 
 
 def estimate_change(before: FloatArray, after: FloatArray) -> Estimate:
-    """The paired change of a ranking measure, in per cent of what it was."""
-    found, scale = ranking.difference(after, before), 100 / max(float(before.mean()), 1e-12)
-    return Estimate(found.value * scale, found.low * scale, found.high * scale, found.n)
+    """Estimate the paired change of a ranking measure, in per cent of its mean before."""
+    gap, scale = ranking.estimate_difference(after, before), 100 / max(float(before.mean()), 1e-12)
+    return Estimate(gap.value * scale, gap.low * scale, gap.high * scale, gap.n)
 
 
-def expose(cell: Cell, cache: Path, split: Split, targets: list[Attribute], clock: Clock) -> Exposed:
-    """The defended release and the model without the defense, each trained now or long ago."""
-    named, chosen, seed = cell.at["model"], cell.at["defense"], cell.seed
-    place = "" if chosen["name"] == "none" else place_of(chosen["name"])
-    defense: Any = None
-    if place:
-        defense = make("defense", chosen["name"], DEFENSES[place], device=cell.device, **chosen["options"])
+def release_cell(cell: Cell, cache: Path, split: Split, targets: Sequence[Attribute], clock: Clock) -> DefendedRelease:
+    """Train, defend and release the model of a cell; trained models are looked up in the cache first.
 
-    def model(**beside: Any) -> CachedModel:
-        made = model_for(cell.at["data"], named["name"], named["options"], cell.device)
-        return CachedModel(made, named["name"], cache, beside)
+    Args:
+        cell: the cell.
+        cache: folder of trained models.
+        split: the data.
+        targets: attributes to protect.
+        clock: takes the seconds of each step.
+    """
+    model, defense = cell.choice("model"), cell.choice("defense")
 
-    with clock.step("train undefended"):
-        plain = model()
-        fitted(plain, split, targets, seed=seed)
-    acting, platform = plain, split
-    if place in ("data", "training"):
-        with clock.step("train"):
-            acting = model(defense=chosen, targets=hash_targets(targets))
-            platform = fitted(acting, split, targets, **{place: defense}, seed=seed)
-    with clock.step("defend"):
-        cloak = defense if place == "embeddings" else None
-        loss = loss_of(named["name"], plain, split, seed=seed, device=cell.device) if cloak is not None else None
-        rng = generator(seed, "cloak")
-        exposed = protect(acting, platform, cloak, targets, k=LIST_LENGTH, rng=rng, utility=loss)
-    return Exposed(exposed, platform, plain, place)
+    def make_cached(chosen: ChosenDefense | None) -> Recommender:
+        fresh = make_model(model.name, cell.data, model.options, cell.device)
+        training = {} if chosen is None else {"defense": cell.at["defense"], "targets": hash_targets(targets)}
+        return cache_model(fresh, model.name, cache, training)
+
+    chosen = None if defense.is_undefended else ChosenDefense(defense.name, defense.options)
+    recipe = ReleaseRecipe(model.name, make_cached, LIST_LENGTH, cell.seed, cell.device)
+    return train_and_defend(recipe, split, targets, chosen, clock=clock)
 
 
 def _make_record(cell: Cell, attack: str, target: str, metric: str, estimate: Estimate) -> Record:
-    names = (cell.at["data"], cell.label("model"), cell.label("defense"))
+    names = (cell.data, cell.label("model"), cell.label("defense"))
     return Record(*names, attack, target, cell.seed, metric, estimate)
 
 
 def _record_utility(
     cell: Cell, before: ranking.Ranks, after: ranking.Ranks, targets: Sequence[Attribute]
 ) -> list[Record]:
-    """Hit rate and NDCG at each k, the change against the undefended model, and NDCG of each class."""
-    rows, ks, target = [], cell.settings["k"], cell.at["target"]
-    for k in ks:
-        hit, now, was = ranking.hit_rate(after, k), ranking.ndcg(after, k), ranking.ndcg(before, k)
-        rows.append(_make_record(cell, "", target, f"hit_rate@{k}", ranking.mean(hit)))
-        rows.append(_make_record(cell, "", target, f"ndcg@{k}", ranking.mean(now)))
-        if cell.at["defense"]["name"] != "none":
-            rows.append(_make_record(cell, "", target, f"ndcg_change@{k}", estimate_change(was, now)))
-    k = 10 if 10 in ks else ks[-1]
-    gain = ranking.ndcg(after, k)
-    for one in targets:
-        if not one.continuous:
-            for label, estimate in ranking.by_class(gain, after.users, one).items():
-                rows.append(_make_record(cell, "", one.name, f"ndcg@{k} of {label}", estimate))
-    return rows
+    """Record hit rate and NDCG at each k, the change against the undefended model, and NDCG of each class."""
+    records = []
+    for k in cell.rules.k:
+        hits, gain, base = ranking.hit_rate(after, k), ranking.ndcg(after, k), ranking.ndcg(before, k)
+        records.append(_make_record(cell, "", cell.target, f"hit_rate@{k}", ranking.estimate_mean(hits)))
+        records.append(_make_record(cell, "", cell.target, f"ndcg@{k}", ranking.estimate_mean(gain)))
+        if not cell.choice("defense").is_undefended:
+            records.append(_make_record(cell, "", cell.target, f"ndcg_change@{k}", estimate_change(base, gain)))
+    gain = ranking.ndcg(after, cell.rules.main_k)
+    for target in targets:
+        if not target.is_numeric:
+            for label, estimate in ranking.estimate_by_class(gain, after.users, target).items():
+                records.append(_make_record(cell, "", target.name, f"ndcg@{cell.rules.main_k} of {label}", estimate))
+    return records
 
 
-def _audit_targets(
-    cell: Cell, exposed: Exposed, split: Split, targets: list[Attribute]
-) -> tuple[list[Record], dict[str, Any]]:
-    """What the panel makes of the surface, and two attackers of both tables where the defense came after training."""
+def _audit_targets(cell: Cell, defended: DefendedRelease, targets: Sequence[Attribute]) -> list[_Audits]:
+    """Audit the surface, and where the defense came after training, both tables together."""
     surface = "user_vectors" if cell.at["surface"] == "vectors" else cell.at["surface"]
-    x = look(exposed.release, surface, history=exposed.platform.train, rng=generator(cell.seed, "view"))
+    rng = make_generator(cell.seed, "view")
+    x = build_view(defended.release, surface, history=defended.platform.train, rng=rng)
     if not x.shape[1]:
         raise UsageError(f'{cell.label("model")} has no user vectors. Attack its lists: surface = ["lists"].')
-    users = np.setdiff1d(np.arange(len(x)), select_spared_users(len(x), cell.settings["unattacked"]))
-    classes = [t for t in targets if not t.continuous]
-    asked = [*targets, *([joint(classes)] if len(classes) > 1 else [])]
-    rows: list[Record] = []
-    details: dict[str, Any] = {"test_share": make_folds(cell).test_share, "targets": {}, "two_releases": {}}
-    for target in asked:
-        found = _attack_target(cell, x[users], target.take(users), cell.at["panel"])
-        rows += _record_audit(cell, found)
-        details["targets"][target.name] = _summarize_audit(found)
-        if exposed.place == "embeddings" and surface == "user_vectors" and not target.continuous:
-            both = two_releases(exposed.plain.user_vectors_, exposed.vectors)[users]
-            pair = f"logistic,{'trees' if len(target.labels) <= MAX_CLASSES_FOR_TREES else 'forest'}"
-            seen = _attack_target(cell, both, target.take(users), pair)
-            metrics = ("balanced_accuracy", "advantage")
-            rows += [_make_record(cell, "two-releases", target.name, m, getattr(seen.headline, m)) for m in metrics]
-            details["two_releases"][target.name] = _summarize_audit(seen)
-    return rows, details
+    users = np.setdiff1d(np.arange(len(x)), select_spared_users(len(x), cell.rules.unattacked))
+    both = None
+    if defended.place == "embeddings" and surface == "user_vectors":
+        both = join_releases(defended.undefended.user_vectors_, defended.user_vectors)[users]
+    classes = [target for target in targets if not target.is_numeric]
+    audits = []
+    for target in [*targets, *([join_attributes(classes)] if len(classes) > 1 else [])]:
+        audit = _audit_target(cell, x[users], target.take(users))
+        pair = None if both is None or target.is_numeric else _audit_pair(cell, both, target.take(users))
+        audits.append(_Audits(audit, pair))
+    return audits
 
 
-def _attack_target(cell: Cell, x: FloatArray, target: Attribute, named: str) -> TargetAudit | NumericAudit:
+def _audit_target(cell: Cell, x: FloatArray, target: Attribute) -> TargetAudit | NumericAudit:
     x = np.ascontiguousarray(x)
-    if target.continuous:
+    if target.is_numeric:
         return audit_numeric_attribute(x, target, rules=make_folds(cell), seed=cell.seed)
-    return audit_attribute(x, target, attackers(named, cell.device), rules=make_folds(cell), seed=cell.seed)
+    attackers = parse_attackers(cell.at["panel"], cell.device)
+    return audit_attribute(x, target, attackers, rules=make_folds(cell), seed=cell.seed)
 
 
-def _record_audit(cell: Cell, found: TargetAudit | NumericAudit) -> list[Record]:
-    if isinstance(found, TargetAudit):
+def _audit_pair(cell: Cell, x: FloatArray, target: Attribute) -> TargetAudit:
+    panel = PAIR_PANEL if len(target.labels) <= MAX_CLASSES_OF_PAIR_PANEL else MANY_CLASSES_PAIR_PANEL
+    attackers = parse_attackers(panel, cell.device)
+    return audit_attribute(np.ascontiguousarray(x), target, attackers, rules=make_folds(cell), seed=cell.seed)
+
+
+def _record_audit(cell: Cell, audit: TargetAudit | NumericAudit) -> list[Record]:
+    if isinstance(audit, TargetAudit):
         names = {"model": cell.label("model"), "defense": cell.label("defense")}
-        return list_records([found], dataset=cell.at["data"], **names, seed=cell.seed)
-    results = {**found.attacks, "headline": found.headline}
-    return [_make_record(cell, a, found.target, m, getattr(r, m)) for a, r in results.items() for m in NUMERIC_METRICS]
+        return list_records([audit], dataset=cell.data, **names, seed=cell.seed)
+    results = {**audit.attacks, "headline": audit.headline}
+    return [
+        _make_record(cell, attack, audit.target, metric, dict(result)[metric])
+        for attack, result in results.items()
+        for metric in NUMERIC_METRICS
+    ]
 
 
-def _summarize_audit(found: TargetAudit | NumericAudit) -> dict[str, Any]:
-    """For whoever pools seeds, and for the words of a report."""
-    keys = ("verdict", "sentence", "chance", "n", "counts", "resolution", "detectable", "notes")
-    told = found.to_dict()
-    kept = {key: told[key] for key in keys if key in told}
-    return {"folds": [float(v) for v in found.folds], "chosen": found.chosen, "p_value": found.p_value, **kept}
+def _summarize_audit(audit: TargetAudit | NumericAudit) -> StoredTarget:
+    """Keep what pooling of seeds and the words of a report need."""
+    result = audit.to_result()
+    facts = {"chance": result.chance, "n": result.n}
+    if isinstance(audit, TargetAudit):
+        facts["counts"] = dict(zip(audit.labels, audit.counts, strict=True))
+    return StoredTarget(
+        folds=[float(advantage) for advantage in audit.fold_advantages],
+        chosen=audit.fold_shares,
+        p_value=audit.p_value,
+        verdict=result.verdict.value,
+        sentence=result.sentence,
+        **facts,
+        resolution=result.resolution,
+        detectable=result.detectable,
+        notes=result.notes,
+    )

@@ -1,71 +1,146 @@
-"""One cell: from a combination of the grid to records. The same cell gives the same bytes, wherever it is run."""
+"""A cell of a study: one combination of the plan's grid, and the id that follows from it.
+
+Whatever decides the numbers of a cell decides its id, and nothing else does: labels, titles and notes may change
+without a cell being run again.
+"""
 
 from __future__ import annotations
 
-import math
-import tempfile
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, Self
 
-import torch
-from threadpoolctl import threadpool_limits
+from pydantic import BaseModel, ConfigDict, Field
 
-from recveil.core.types import Record
-from recveil.studies import attribute_cells as attribute
-from recveil.studies import membership_cells as members
-from recveil.studies import trials as trial
-from recveil.studies.plans import Cell
+__all__ = ["MAX_K", "UNDEFENDED", "VERSION", "Cell", "MethodChoice", "Settings"]
 
-__all__ = ["Result", "run_cell"]
+VERSION = 1
+"""Version of cells; raised when the same cell would come to other numbers or be stored in another form."""
 
-KINDS = {
-    "attribute": attribute.measure_attribute_cell,
-    "membership": members.measure_membership_cell,
-    "trial": trial.measure_trial_cell,
-}
-SIGNIFICANT_DIGITS = 10
-"""Significant digits that are kept: beyond them lies rounding error."""
+MAX_K = 200
+"""Largest cut-off of a ranking measure: ranks are stored in one byte each, so it must stay well under 255."""
+
+UNDEFENDED = "none"
+"""Name of a defense that does nothing."""
+
+
+class Settings(BaseModel):
+    """Settings with one value for all cells of a plan.
+
+    Attributes:
+        k: cut-offs of the ranking measures.
+        folds: folds of the attribute attacks.
+        repeats: repeats of cross-validation.
+        unattacked: share of the users by whom settings were chosen, and who are not attacked.
+        list_length: length of the lists in membership studies.
+        user_minimum: interactions that a user must have in membership studies; 0 takes what the models need.
+        seen: whether lists leave out seen items in membership studies.
+        device: device to compute on; empty chooses one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    k: list[Annotated[int, Field(ge=1, le=MAX_K)]] = Field([5, 10, 20], min_length=1)
+    folds: int = Field(5, ge=2)
+    repeats: int = Field(1, ge=1)
+    unattacked: float = Field(0.0, ge=0, lt=1)
+    list_length: int = Field(100, ge=1)
+    user_minimum: int = Field(0, ge=0)
+    seen: str = "excluded"
+    device: str = Field("", pattern=r"^(cpu|cuda(:\d+)?)?$")
+
+    @property
+    def main_k(self) -> int:
+        """The cut-off that tables and contests use: 10, or the last one."""
+        return 10 if 10 in self.k else self.k[-1]
+
+
+@dataclass(frozen=True)
+class MethodChoice:
+    """A model or a defense of a cell: its name, and the options that differ from the defaults."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_undefended(self) -> bool:
+        """Whether it stands for no defense."""
+        return self.name == UNDEFENDED
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """What a cell came to: `content` is what is kept of it, `seconds` how long each step took."""
+class Cell:
+    """One combination of the grid.
 
-    content: Mapping[str, Any]
-    seconds: Mapping[str, float] = field(default_factory=dict)
-
-
-def run_cell(cell: Cell, cache: Path | None = None) -> Result:
-    """Measure the cell; trained models are looked up and kept in the folder `cache`.
-
-    On one thread: sums of floating-point numbers depend on how many threads share them.
+    Attributes:
+        kind: attribute, membership or trial.
+        at: the coordinates by axis of the grid, as they are stored and hashed.
+        settings: the settings that decide the numbers of this kind, as they are stored and hashed.
+        labels: names of models and defenses in tables.
     """
-    if cache is None:
-        with tempfile.TemporaryDirectory() as folder:
-            return run_cell(cell, Path(folder))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            records, details, seconds = KINDS[cell.kind](cell, cache)
-    finally:
-        torch.set_num_threads(threads)
-    content = {"cell": cell.to_dict(), "records": [_plain(cell, record) for record in records], "details": details}
-    return Result(round_numbers(content), seconds)
 
+    kind: str
+    at: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
-def _plain(cell: Cell, record: Record) -> dict[str, Any]:
-    return replace(record, cell=cell.id).to_dict()
+    @cached_property
+    def id(self) -> str:
+        """Hash of everything that decides the numbers."""
+        content = {"version": VERSION, "kind": self.kind, "at": dict(self.at), "settings": dict(self.settings)}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @cached_property
+    def rules(self) -> Settings:
+        """The settings, typed."""
+        return Settings.model_validate(dict(self.settings))
 
-def round_numbers(value: Any) -> Any:
-    """The same plain values with floats to ten digits; what is not a number becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): round_numbers(inside) for key, inside in value.items()}
-    if isinstance(value, list | tuple):
-        return [round_numbers(inside) for inside in value]
-    if isinstance(value, float):
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
-    return value
+    @property
+    def data(self) -> str:
+        """Name of the data set."""
+        return str(self.at["data"])
+
+    @property
+    def target(self) -> str:
+        """Attributes to protect, joined by +, of a cell that attacks attributes."""
+        return str(self.at["target"])
+
+    @property
+    def seed(self) -> int:
+        """Seed of the model, the defense and the folds."""
+        return int(self.at["seed"])
+
+    @property
+    def device(self) -> str | None:
+        """Device to compute on; None chooses one."""
+        return self.settings["device"] or None
+
+    def choice(self, axis: str) -> MethodChoice:
+        """Return the model or defense on this axis of the grid."""
+        return MethodChoice(self.at[axis]["name"], self.at[axis]["options"])
+
+    def label(self, axis: str) -> str:
+        """Return what tables call the coordinate on this axis."""
+        return self.labels.get(axis) or str(self.at[axis])
+
+    def to_dict(self) -> dict[str, Mapping[str, Any] | str]:
+        """Return the cell as it is stored."""
+        return {"kind": self.kind, "at": self.at, "settings": self.settings, "labels": self.labels}
+
+    @classmethod
+    def from_dict(cls, content: object) -> Self:
+        """Read a stored cell.
+
+        Raises:
+            ValueError: the content is no cell.
+        """
+        if not isinstance(content, Mapping):
+            raise ValueError("a cell must be an object")
+        parts = [content.get(key) for key in ("at", "settings", "labels")]
+        if not isinstance(content.get("kind"), str) or not all(isinstance(part, Mapping) for part in parts):
+            raise ValueError("a cell needs kind, at, settings and labels")
+        return cls(content["kind"], content["at"], content["settings"], content["labels"])

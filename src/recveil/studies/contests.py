@@ -1,107 +1,126 @@
-"""Defenses held against each other on the same users: frontier, hypervolume, wins, and advice in words."""
+"""Defenses compared on the same users: frontier, hypervolume, wins, and advice in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from recveil.audits.verdicts import MARGIN
+from recveil.core.study_parts import StudyFrontier, StudyFrontierPoint
 from recveil.core.types import Estimate
-from recveil.metrics.intervals import corrected_t
-from recveil.metrics.pareto import hypervolume, undominated
-from recveil.metrics.ranking import difference
+from recveil.metrics.intervals import estimate_corrected_mean
+from recveil.metrics.pareto import find_pareto_front, hypervolume
+from recveil.metrics.ranking import estimate_difference
+from recveil.studies.cells import UNDEFENDED
 from recveil.studies.pooled_seeds import PooledCell
 
-__all__ = ["MAX_LOSS_PERCENT", "Entrant", "write_advice", "select_entrants", "build_frontier", "count_wins"]
+__all__ = ["MAX_LOSS_PERCENT", "Entrant", "WinCount", "build_frontier", "count_wins", "select_entrants", "write_advice"]
 
 MAX_LOSS_PERCENT = 20.0
-"""Per cent of NDCG: the cost of the reference point. What costs more is worth nothing here."""
-
-UNDEFENDED = "none"
+"""Loss of NDCG at the reference point of hypervolumes; a defense that costs more is worth nothing there."""
 
 LOW_CHANCE = 0.1
-"""Chance with so many classes that a small advantage is a multiple of it."""
+"""Chance below which a small advantage is a multiple of it, and the advice says so."""
+
+MIN_SEEDS = 3
+"""Seeds from which on the advice does not warn of the choice of the seed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Entrant:
-    """One defense in one contest: its line, and what it came to in privacy and in ranking."""
+    """One defense in one contest: its cells, the advantage it leaves and the change of NDCG in per cent."""
 
     name: str
     target: str
-    line: PooledCell
+    cells: PooledCell
     advantage: Estimate
     change: Estimate
 
     @property
     def point(self) -> tuple[float, float]:
-        """Advantage and cost in per cent of NDCG, the less of both the better."""
+        """Advantage and cost in per cent of NDCG; less of both is better."""
         return self.advantage.value, -self.change.value
 
 
-def select_entrants(lines: Sequence[PooledCell], target: str, k: int) -> list[Entrant]:
-    """The defenses of these lines that were measured at all."""
-    found = [(line, line.headline(target)) for line in lines if line.results]
-    return [Entrant(line.at["defense"], target, line, a, line.cost(k)) for line, a in found if a is not None]
+@dataclass
+class WinCount:
+    """How often a defense was better than another, worse, or neither."""
+
+    defense: str
+    won: int = 0
+    lost: int = 0
+    open: int = 0
+
+    def add(self, outcome: str) -> None:
+        """Count one more pair."""
+        self.won += outcome == "won"
+        self.lost += outcome == "lost"
+        self.open += outcome == "open"
 
 
-def build_frontier(found: Sequence[Entrant]) -> dict[str, Any]:
-    """Every defense as a point with its intervals, which of them nothing beats, and what share of the room each takes.
+def select_entrants(cells: Sequence[PooledCell], target: str, k: int) -> list[Entrant]:
+    """Select the defenses that were measured on this target."""
+    measured = [(each, each.estimate_headline(target)) for each in cells if each.results]
+    return [Entrant(c.at["defense"], target, c, a, c.estimate_cost(k)) for c, a in measured if a is not None]
 
-    The room reaches from nothing leaked at no cost to the reference point: the undefended table's advantage, at a loss
-    of `MAX_LOSS_PERCENT` per cent.
+
+def build_frontier(entrants: Sequence[Entrant], title: str) -> StudyFrontier:
+    """Build the frontier of a contest: points with intervals, the undominated ones, hypervolumes.
+
+    A hypervolume is a share of the rectangle from no advantage at no cost to the reference point: the advantage on the
+    undefended table, at a loss of `MAX_LOSS_PERCENT`.
     """
-    start = next((e.advantage.value for e in found if e.name == UNDEFENDED), 0.0)
+    start = next((e.advantage.value for e in entrants if e.name == UNDEFENDED), 0.0)
     reference = (start if start > 0 else 1.0, MAX_LOSS_PERCENT)
-    best = {int(i) for i in undominated([e.point for e in found])}
+    best = {int(i) for i in find_pareto_front([e.point for e in entrants])}
     points = [
-        {
-            "defense": e.name,
-            "advantage": e.advantage.to_dict(),
-            "change": e.change.to_dict(),
-            "best": i in best,
-            "hypervolume": None if e.name == UNDEFENDED else hypervolume([e.point], reference),
-        }
-        for i, e in enumerate(found)
+        StudyFrontierPoint(
+            defense=e.name,
+            advantage=e.advantage,
+            change=e.change,
+            best=i in best,
+            hypervolume=None if e.name == UNDEFENDED else hypervolume([e.point], reference),
+        )
+        for i, e in enumerate(entrants)
     ]
-    together = hypervolume([e.point for e in found], reference)
-    return {"reference": list(reference), "points": points, "hypervolume": together}
+    together = hypervolume([e.point for e in entrants], reference)
+    return StudyFrontier(title=title, reference=list(reference), points=points, hypervolume=together)
 
 
-def count_wins(contests: Sequence[Sequence[Entrant]], k: int) -> list[dict[str, Any]]:
-    """For each defense, how often it was clearly better than another at one thing and not clearly worse at the other.
+def count_wins(contests: Sequence[Sequence[Entrant]], k: int) -> list[WinCount]:
+    """Count for each defense the pairs that it won: clearly better at one aim, not clearly worse at the other.
 
-    Clearly: the 95 % interval of the paired difference leaves out zero; folds are paired for the advantage, users for
+    Clearly: the 95 % interval of the paired difference excludes zero. Folds are paired for the advantage, users for
     the ranking, over the seeds that both have.
     """
-    tally: dict[str, dict[str, int]] = {}
-    for found in contests:
-        rivals = [e for e in found if e.name != UNDEFENDED]
-        for i, one in enumerate(rivals):
-            for other in rivals[i + 1 :]:
-                outcome = _judge_pair(one, other, k)
-                for name, word in ((one.name, outcome), (other.name, _REVERSED.get(outcome, outcome))):
-                    row = tally.setdefault(name, {"won": 0, "lost": 0, "open": 0})
-                    if word:
-                        row[word] += 1
-    return [{"defense": name, **row} for name, row in sorted(tally.items(), key=lambda t: (-t[1]["won"], t[1]["lost"]))]
+    counts: dict[str, WinCount] = {}
+    for entrants in contests:
+        rivals = [e for e in entrants if e.name != UNDEFENDED]
+        for i, first in enumerate(rivals):
+            for second in rivals[i + 1 :]:
+                outcome = _judge_pair(first, second, k)
+                counts.setdefault(first.name, WinCount(first.name)).add(outcome)
+                counts.setdefault(second.name, WinCount(second.name)).add(_REVERSED.get(outcome, outcome))
+    return sorted(counts.values(), key=lambda count: (-count.won, count.lost))
 
 
 _REVERSED = {"won": "lost", "lost": "won"}
 
 
-def _judge_pair(one: Entrant, other: Entrant, k: int) -> str:
-    """How the first fared; '' where they cannot be paired."""
-    shared = set(one.line.seeds) & set(other.line.seeds)
+def _judge_pair(first: Entrant, second: Entrant, k: int) -> str:
+    """Return how the first fared: won, lost or open; empty where they cannot be paired."""
+    shared = set(first.cells.seeds) & set(second.cells.seeds)
     if not shared:
         return ""
-    mine, theirs = (e.line.of_seeds(shared) for e in (one, other))
-    gap = np.array(mine.folds(one.target)) - np.array(theirs.folds(one.target))
-    private = corrected_t(gap, mine.test_share, one.advantage.n)
-    useful = difference(mine.ranked("ndcg", k), theirs.ranked("ndcg", k))
+    ours, theirs = (e.cells.keep_seeds(shared) for e in (first, second))
+    our_folds, their_folds = (np.array(cells.list_folds(first.target)) for cells in (ours, theirs))
+    our_gain, their_gain = (cells.average_ranking("ndcg", k) for cells in (ours, theirs))
+    if our_folds.shape != their_folds.shape or our_gain.shape != their_gain.shape:
+        return ""
+    private = estimate_corrected_mean(our_folds - their_folds, ours.test_share, first.advantage.n)
+    useful = estimate_difference(our_gain, their_gain)
     better = (private.high < 0, useful.low > 0)
     worse = (private.low > 0, useful.high < 0)
     if any(better) and not any(worse):
@@ -109,49 +128,58 @@ def _judge_pair(one: Entrant, other: Entrant, k: int) -> str:
     return "lost" if any(worse) and not any(better) else "open"
 
 
-def write_advice(found: Sequence[Entrant], lines: Sequence[PooledCell], target: str, where: str) -> str:
-    """Which defense, what it costs, what is not known: three or four sentences."""
-    start = next((e for e in found if e.name == UNDEFENDED), None)
-    rivals = [e for e in found if e.name != UNDEFENDED]
+def write_advice(entrants: Sequence[Entrant], cells: Sequence[PooledCell], target: str, title: str) -> str:
+    """Write which defense to use, what it costs and what is not known, in three or four sentences.
+
+    Args:
+        entrants: the defenses that were measured.
+        cells: all combinations of the contest, measured or not.
+        target: the attribute.
+        title: name of the contest.
+    """
+    start = next((e for e in entrants if e.name == UNDEFENDED), None)
+    rivals = [e for e in entrants if e.name != UNDEFENDED]
     if start and start.advantage.high < MARGIN:
-        return _advise_no_defense(start, where)
+        return _advise_no_defense(start, title)
     if not rivals:
-        return f"{where}: no defense was measured, so none can be named."
-    most = min(rivals, key=lambda e: e.advantage.value)
-    pick = max((e for e in rivals if _is_as_private(e, most)), key=lambda e: e.change.value)
-    was = f" (undefended {_format_interval(start.advantage)})" if start else ""
-    said = [
-        f"{where}: {_recommend_defense(pick)}. The best attacker is left an advantage of {_format_interval(pick.advantage)}{was}, "
-        f"and NDCG changes by {_format_interval(pick.change, 1, '+')} %."
+        return f"{title}: no defense was measured, so none can be named."
+    most_private = min(rivals, key=lambda e: e.advantage.value)
+    pick = max((e for e in rivals if _is_as_private(e, most_private)), key=lambda e: e.change.value)
+    undefended = f" (undefended {_format_interval(start.advantage)})" if start else ""
+    sentences = [
+        f"{title}: {_recommend_defense(pick)}. The best attacker is left an advantage of "
+        f"{_format_interval(pick.advantage)}{undefended}, and NDCG changes by "
+        f"{_format_interval(pick.change, 1, '+')} %."
     ]
-    both = pick.line.headline(target, "two_releases")
+    both = pick.cells.estimate_headline(target, both_tables=True)
     if both is not None and both.low > MARGIN:
-        said.append(f"Who holds the table from before as well still has {_format_interval(both)}.")
-    said.append(f"Not known: {'; '.join(_list_unknowns(pick, rivals, lines))}.")
-    return " ".join(said)
+        sentences.append(f"An attacker who holds the undefended table as well still has {_format_interval(both)}.")
+    sentences.append(f"Not known: {'; '.join(_list_unknowns(pick, rivals, cells))}.")
+    return " ".join(sentences)
 
 
-def _is_as_private(one: Entrant, most: Entrant) -> bool:
-    """Not clearly less private than the most private; and where that shows no leak, neither does it."""
-    if one is most:
+def _is_as_private(entrant: Entrant, most_private: Entrant) -> bool:
+    """Return whether it is not clearly less private, and shows no leak where the most private shows none."""
+    if entrant is most_private:
         return True
-    shows = one.advantage.low > 0
-    return one.advantage.value < most.advantage.high and not (shows and most.advantage.low <= 0)
+    shows_leak = entrant.advantage.low > 0
+    overlaps = entrant.advantage.value < most_private.advantage.high
+    return overlaps and not (shows_leak and most_private.advantage.low <= 0)
 
 
-def _advise_no_defense(start: Entrant, where: str) -> str:
-    """Of a table in which nothing is to be found; with many classes, what the margin allows."""
-    said = f"{where}: no defense is called for. Undefended, the best attacker has an advantage of "
-    said += f"{_format_interval(start.advantage)}, under the margin of {MARGIN:g}."
-    chance = start.line.told(start.target)["chance"]  # 0 where a number is guessed: no class is more often right
+def _advise_no_defense(start: Entrant, title: str) -> str:
+    """Write the advice on a table without a leak; with many classes, say what the margin allows."""
+    text = f"{title}: no defense is called for. Undefended, the best attacker has an advantage of "
+    text += f"{_format_interval(start.advantage)}, under the margin of {MARGIN:g}."
+    chance = start.cells.list_audits(start.target)[0].chance or 0.0  # 0 for a number: no class is more often right
     if 0 < chance < LOW_CHANCE:
         times = 1 + MARGIN * (1 / chance - 1)
-        said += f" But chance is {chance:.3f}: an attacker at that margin is right {times:.1f} times as often."
-    return said
+        text += f" But chance is {chance:.3f}: an attacker at that margin is right {times:.1f} times as often."
+    return text
 
 
 def _recommend_defense(pick: Entrant) -> str:
-    """As the audit judges: hidden, not hidden, or too few users to say."""
+    """Judge as the audit does: hidden, not hidden, or too few users to say."""
     if pick.advantage.high < MARGIN:
         return f"use '{pick.name}'"
     if pick.advantage.low > 0 and pick.advantage.value >= MARGIN:
@@ -159,30 +187,29 @@ def _recommend_defense(pick: Entrant) -> str:
     return f"'{pick.name}' is the best bet, but these users cannot rule out an advantage of {MARGIN:g}"
 
 
-def _list_unknowns(pick: Entrant, rivals: Sequence[Entrant], lines: Sequence[PooledCell]) -> list[str]:
-    """What these cells cannot say."""
-    told = [f"whether a leak below {pick.advantage.high:.3f} is left (the end of the interval)"]
-    seeds = len(pick.line.results)
-    if seeds < 3:
-        told.append(f"how much the choice of the seed matters ({seeds} {'seed' if seeds == 1 else 'seeds'})")
-    holes = sum(line.wanted - len(line.results) for line in lines)
+def _list_unknowns(pick: Entrant, rivals: Sequence[Entrant], cells: Sequence[PooledCell]) -> list[str]:
+    """List what these cells cannot say."""
+    unknowns = [f"whether a leak below {pick.advantage.high:.3f} is left (the end of the interval)"]
+    seeds = len(pick.cells.results)
+    if seeds < MIN_SEEDS:
+        unknowns.append(f"how much the choice of the seed matters ({seeds} {'seed' if seeds == 1 else 'seeds'})")
+    holes = sum(each.n_missing for each in cells)
     if holes:
-        told.append(f"what {holes} cells that failed or were not run would add")
+        unknowns.append(f"what {holes} cells that failed or were not run would add")
     close = [
         f"'{e.name}'"
         for e in rivals
         if e is not pick and e.change.high >= pick.change.low and _overlap_in_advantage(e, pick)
     ]
     if close:
-        told.append(f"whether {', '.join(close)} would do as well: the intervals overlap")
-    return told
+        unknowns.append(f"whether {', '.join(close)} would do as well: the intervals overlap")
+    return unknowns
 
 
-def _overlap_in_advantage(one: Entrant, other: Entrant) -> bool:
-    return one.advantage.low <= other.advantage.high and other.advantage.low <= one.advantage.high
+def _overlap_in_advantage(first: Entrant, second: Entrant) -> bool:
+    return first.advantage.low <= second.advantage.high and second.advantage.low <= first.advantage.high
 
 
-def _format_interval(e: Estimate | Mapping[str, float], digits: int = 3, sign: str = "") -> str:
-    part = e if isinstance(e, Mapping) else {"value": e.value, "low": e.low, "high": e.high}
-    value, low, high = (f"{round(part[key], digits) + 0.0:{sign}.{digits}f}" for key in ("value", "low", "high"))
+def _format_interval(e: Estimate, digits: int = 3, sign: str = "") -> str:
+    value, low, high = (f"{round(number, digits) + 0.0:{sign}.{digits}f}" for number in (e.value, e.low, e.high))
     return f"{value} [{low}, {high}]"

@@ -1,91 +1,117 @@
-"""A cell that attacks membership: target and shadow trained or looked up, served, and attacked beside the rules."""
+"""A cell that attacks membership: target and shadow are trained or looked up, served, and attacked beside the rules."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recveil.audits.catalog import LIST_DEFENSES, MEMBERSHIP_ATTACKS, lookup, make
-from recveil.audits.membership.audit import MembershipAudit, MembershipGame, run_membership_attacks
+from recveil.attacks.membership import MEMBERSHIP_ATTACKS
+from recveil.audits.membership.audit import MembershipAudit, run_membership_attacks
+from recveil.audits.membership.game import MembershipGame
+from recveil.audits.membership.item_source import ItemSource
 from recveil.audits.membership.platforms import ServingPolicy
-from recveil.audits.membership.scenarios import ItemSource, ModelConfig, TrainedScenario
+from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
 from recveil.core.errors import DataError, UsageError, unknown_name
+from recveil.core.membership_parts import MembershipAttackResult, MembershipUtility
 from recveil.core.protocols import MembershipAttack, Recommender
 from recveil.core.timing import Clock
 from recveil.core.types import Estimate, Record
-from recveil.data.sources.catalog import locate
-from recveil.studies.model_cache import CachedModel
-from recveil.studies.plans import Cell
+from recveil.data.sources.catalog import locate_files
+from recveil.studies.cell_results import Measurement, MembershipDetails, StoredAttack, StoredRate
+from recveil.studies.cells import Cell, MethodChoice
+from recveil.studies.model_cache import cache_model
 
-__all__ = ["GENERATORS", "parse_attacks", "choose_item_source", "measure_membership_cell", "build_world"]
+__all__ = ["GENERATORS", "build_scenario", "choose_item_source", "measure_membership_cell", "parse_attacks"]
 
 GENERATORS = ("factors", "texts")
 """Where item vectors come from: factors of other users' histories, or hashed texts in items.parquet of the data."""
 
 TARGET = "membership"
+EXPLAINED = "explained by the serving rule"
 
 
-def measure_membership_cell(cell: Cell, cache: Path) -> tuple[list[Record], dict[str, Any], dict[str, float]]:
-    """Records, who was attacked, and seconds; of a defended target also the attacker who does not know of it."""
-    clock, attacks = Clock(), parse_attacks(cell)
-    world = build_world(cell, cache)
-    with clock.step("make the game"):
-        stage = world.build(choose_item_source(cell), vectors=bool(attacks), seed=cell.seed, device=cell.device)
-    rows = _record_utility(cell, stage.facts["utility"])
-    details: dict[str, Any] = {"about": dict(stage.about), "notes": [*stage.notes, *stage.game.notes]}
-    games: dict[str, MembershipGame | None] = {"": stage.game, ", static": stage.static}
-    for suffix, game in games.items():
-        if game is not None:
-            with clock.step(f"attack{suffix}"):
-                found = run_membership_attacks(game, parse_attacks(cell), seed=cell.seed, jointly=False)
-            rows += _record_attacks(cell, found, suffix)
-            details[f"attacks{suffix}"] = found.to_dict()["attacks"]
-            details |= {"n": len(found.users), "members": int(found.truth.sum()) if found.truth is not None else None}
-    return rows, details, clock.seconds
+def measure_membership_cell(cell: Cell, cache: Path) -> Measurement:
+    """Measure what attacks and rules reach; with a defense also an attacker who does not know of it.
+
+    Args:
+        cell: the cell.
+        cache: folder of trained models.
+    """
+    clock, scenario = Clock(), build_scenario(cell, cache)
+    with_vectors = bool(parse_attacks(cell))
+    with clock.measure_step("make the game"):
+        prepared = scenario.build(
+            choose_item_source(cell), with_item_vectors=with_vectors, seed=cell.seed, device=cell.device
+        )
+    assert prepared.utility is not None
+    with clock.measure_step("attack"):
+        audit = _run_attacks(cell, prepared.game)
+    records = [*_record_utility(cell, prepared.utility), *_record_attacks(cell, audit)]
+    details = {
+        "about": prepared.input.model_dump(mode="json"),
+        "notes": [*prepared.notes, *prepared.game.notes],
+        "attacks": _summarize_attacks(audit),
+        "n": len(audit.users),
+        "members": None if audit.truth is None else int(audit.truth.sum()),
+    }
+    if prepared.static is not None:
+        with clock.measure_step("attack, static"):
+            static = _run_attacks(cell, prepared.static)
+        records += _record_attacks(cell, static, ", static")
+        details["static_attacks"] = _summarize_attacks(static)
+    return Measurement(records, MembershipDetails.model_validate(details), clock.seconds)
 
 
-def build_world(cell: Cell, cache: Path) -> TrainedScenario:
-    """What is trained, and how it serves; models are kept by the hash of what decides them."""
+def build_scenario(cell: Cell, cache: Path) -> TrainedScenario:
+    """Build the scenario of a cell; trained models are looked up in the cache first."""
 
-    def kept(name: str, model: Recommender) -> Recommender:
-        return CachedModel(model, name, cache)
+    def wrap_model(name: str, model: Recommender) -> Recommender:
+        return cache_model(model, name, cache)
 
-    target, shadow = (ModelConfig(cell.at[key]["name"], cell.at[key]["options"]) for key in ("target", "shadow"))
-    policy = ServingPolicy(cell.at["serving"], cell.settings["seen"], cell.settings["list_length"])
-    chosen, least = cell.at["defense"], cell.settings["user_minimum"] or None
-    defense: Any = None
-    if chosen["name"] != "none":
-        defense = make("list defense", chosen["name"], LIST_DEFENSES, **chosen["options"])
-    return TrainedScenario(cell.at["data"], target, shadow, policy, least, defense, kept)
+    defense = cell.choice("defense")
+    return TrainedScenario(
+        data=cell.data,
+        target=_to_config(cell.choice("target")),
+        shadow=_to_config(cell.choice("shadow")),
+        policy=ServingPolicy(cell.at["serving"], cell.rules.seen, cell.rules.list_length),
+        user_minimum=cell.rules.user_minimum or None,
+        defense=None if defense.is_undefended else _to_config(defense),
+        wrap_model=wrap_model,
+    )
 
 
 def parse_attacks(cell: Cell) -> dict[str, MembershipAttack]:
-    """The attacks named between commas; the rules need no naming."""
+    """Make the attacks that the cell names between commas; the rules need no naming."""
     names = [name.strip() for name in cell.at["attack"].split(",")]
     return {name: _make_attack(name, cell.device) for name in names if name not in ("", "rules")}
 
 
 def choose_item_source(cell: Cell) -> ItemSource:
-    """What the outsider knows of the items."""
+    """Choose what the attacker knows of the items."""
     if cell.at["generator"] not in GENERATORS:
         raise unknown_name("generator of item vectors", cell.at["generator"], GENERATORS)
     if cell.at["generator"] == "factors":
         return ItemSource()
-    folder = locate(cell.at["data"])
+    folder = locate_files(cell.data)
     texts = None if folder is None else folder / "items.parquet"
     if texts is None or not texts.is_file():
-        raise DataError(f"The data set '{cell.at['data']}' has no items.parquet with texts. Use generator 'factors'.")
+        raise DataError(f"The data set '{cell.data}' has no items.parquet with texts. Use generator 'factors'.")
     return ItemSource(texts=texts)
 
 
-def _make_attack(named: str, device: str | None) -> MembershipAttack:
-    """The attack of this name; options follow it after colons, as in dlmia:encoder=beta-vae:reweight=false."""
-    name, *given = named.split(":")
-    constructor = lookup("membership attack", name, MEMBERSHIP_ATTACKS)
-    placed = {"device": device} if "device" in {f.name for f in fields(constructor)} else {}  # type: ignore[arg-type]
-    return make("membership attack", name, MEMBERSHIP_ATTACKS, **placed, **dict(map(_parse_option, given)))
+def _to_config(choice: MethodChoice) -> MethodConfig:
+    return MethodConfig(choice.name, choice.options)
+
+
+def _make_attack(text: str, device: str | None) -> MembershipAttack:
+    """Make the attack of this name; options follow it after colons, as in name:encoder=beta-vae:reweight=false."""
+    name, *options = text.split(":")
+    if MEMBERSHIP_ATTACKS.traits(name).needs_references:
+        raise UsageError(f"'{name}' compares with reference models, which studies do not train. Name another attack.")
+    attack: MembershipAttack = MEMBERSHIP_ATTACKS.make(name, device=device, **dict(map(_parse_option, options)))
+    return attack
 
 
 def _parse_option(text: str) -> tuple[str, Any]:
@@ -98,25 +124,59 @@ def _parse_option(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def _run_attacks(cell: Cell, game: MembershipGame) -> MembershipAudit:
+    return run_membership_attacks(game, parse_attacks(cell), seed=cell.seed, jointly=False)
+
+
 def _make_record(cell: Cell, attack: str, target: str, metric: str, estimate: Estimate) -> Record:
-    names = (cell.at["data"], cell.label("target"), cell.label("defense"))
+    names = (cell.data, cell.label("target"), cell.label("defense"))
     return Record(*names, attack, target, cell.seed, metric, estimate)
 
 
-def _record_attacks(cell: Cell, found: MembershipAudit, suffix: str) -> list[Record]:
-    rows = []
-    for name, one in found.attacks.items():
-        numbers = {"auc": one.auc, "balanced_accuracy": one.balanced_accuracy, "auc_ahead_of_rules": one.ahead}
-        numbers |= {f"tpr@{fpr:g}": None if at is None else at.tpr for fpr, at in one.tpr_at_fpr.items()}
-        rows += [_make_record(cell, f"{name}{suffix}", TARGET, m, e) for m, e in numbers.items() if e is not None]
-    return rows
+def _record_attacks(cell: Cell, audit: MembershipAudit, suffix: str = "") -> list[Record]:
+    records = []
+    for name, result in audit.attacks.items():
+        rates = {f"tpr@{fpr}": point for fpr, point in result.tpr_at_fpr.items() if point is not None}
+        numbers: Mapping[str, Estimate | None] = {
+            "auc": result.auc,
+            "balanced_accuracy": result.balanced_accuracy,
+            "auc_ahead_of_rules": result.ahead_of_rules,
+            **{metric: Estimate(rate.value, rate.low, rate.high, rate.n) for metric, rate in rates.items()},
+        }
+        for metric, estimate in numbers.items():
+            if estimate is not None:
+                records.append(_make_record(cell, f"{name}{suffix}", TARGET, metric, estimate))
+    return records
 
 
-def _record_utility(cell: Cell, told: dict[str, Any]) -> list[Record]:
-    """How often the item held back is in the list, of members and of others, and what a defense cost the others."""
-    after = told.get("after", told)
-    numbers = {(who, "hit_rate"): e for who, e in after.items()}
-    if "others_lost" in told:
-        numbers["others", "hit_rate_change"] = told["others_lost"]
-    k = cell.settings["list_length"]
-    return [_make_record(cell, "", who, f"{m}@{k}", Estimate.from_dict(e)) for (who, m), e in numbers.items()]
+def _record_utility(cell: Cell, utility: MembershipUtility) -> list[Record]:
+    """Record how often the held-out item is in the list, and what a defense cost the non-members ("others")."""
+    k = cell.rules.list_length
+    records = [
+        _make_record(cell, "", "members", f"hit_rate@{k}", utility.after.members),
+        _make_record(cell, "", "others", f"hit_rate@{k}", utility.after.non_members),
+    ]
+    if utility.non_member_change is not None:
+        records.append(_make_record(cell, "", "others", f"hit_rate_change@{k}", utility.non_member_change))
+    return records
+
+
+def _summarize_attacks(audit: MembershipAudit) -> dict[str, StoredAttack]:
+    return {name: _summarize_attack(result) for name, result in audit.attacks.items()}
+
+
+def _summarize_attack(result: MembershipAttackResult) -> StoredAttack:
+    rates = {
+        fpr: None if point is None else StoredRate(**dict(point), fpr=float(fpr))
+        for fpr, point in result.tpr_at_fpr.items()
+    }
+    return StoredAttack(
+        auc=result.auc,
+        tpr_at_fpr=rates,
+        balanced_accuracy=result.balanced_accuracy,
+        threshold=result.threshold,
+        rule=result.is_rule,
+        inverted=result.inverted,
+        ahead_of_rules=result.ahead_of_rules,
+        explained=EXPLAINED if result.explained_by_rule else "",
+    )

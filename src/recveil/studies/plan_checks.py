@@ -1,72 +1,85 @@
-"""What is wrong with a plan, found before anything is trained: names, options, attributes that a data set lacks."""
+"""Checks of a plan before anything is trained: names, options, attributes that a data set lacks."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from recveil.attacks.attribute.panels import parse_attackers
 from recveil.attacks.attribute.surfaces import VIEWS
-from recveil.audits.catalog import DEFENSES, LIST_DEFENSES, make, model_for, place_of
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.types import Dataset
-from recveil.data.sources.catalog import load_data
-from recveil.studies.attribute_cells import attackers, make_folds, select_cell_targets
-from recveil.studies.membership_cells import build_world, choose_item_source, parse_attacks
-from recveil.studies.plans import Cell, Plan
+from recveil.data.sources.catalog import load_dataset_or_demo
+from recveil.defenses import DEFENSES
+from recveil.models.construction import make_model
+from recveil.studies.attribute_cells import make_folds, select_cell_targets
+from recveil.studies.cells import UNDEFENDED, Cell
+from recveil.studies.membership_cells import build_scenario, choose_item_source, parse_attacks
+from recveil.studies.plans import Plan
 
 __all__ = ["check_plan"]
 
 
 def check_plan(plan: Plan) -> int:
-    """Raise the first thing that would make a cell fail, or say how many cells can be run; data are loaded once."""
+    """Return the number of cells, or raise the first error that would make one fail; each data set is loaded once."""
     cells = plan.cells()
-    for name in dict.fromkeys(cell.at["data"] for cell in cells):
-        data = load_data(name, seed=0)
-        look = _check_attribute_cell if plan.kind == "attribute" else _check_membership_cell
-        seen: set[str] = set()
-        for cell in (c for c in cells if c.at["data"] == name):
-            look(cell, data, seen)
+    for name in dict.fromkeys(cell.data for cell in cells):
+        check = _Check(load_dataset_or_demo(name, seed=0))
+        for cell in cells:
+            if cell.data == name:
+                check.check_attribute_cell(cell) if plan.kind == "attribute" else check.check_membership_cell(cell)
     return len(cells)
 
 
-def _check_attribute_cell(cell: Cell, data: Dataset, seen: set[str]) -> None:
-    """Each coordinate that was not looked at yet."""
-    at = cell.at
-    if _is_new(seen, "model", at["model"]):
-        model_for(at["data"], at["model"]["name"], at["model"]["options"], cell.device)
-    if _is_new(seen, "defense", at["defense"]) and at["defense"]["name"] != "none":
-        place = place_of(at["defense"]["name"])
-        if place == "lists":
-            raise UsageError(
-                f"'{at['defense']['name']}' defends lists against membership attacks. Use kind membership."
-            )
-        make("defense", at["defense"]["name"], DEFENSES[place], device=cell.device, **at["defense"]["options"])
-    if _is_new(seen, "target", (at["target"], at["defense"]["name"])):
-        select_cell_targets(data.attributes, cell)
-    if _is_new(seen, "panel", at["panel"]):
-        attackers(at["panel"], cell.device)
-    if at["surface"] not in ("vectors", *VIEWS):
-        raise unknown_name("surface", at["surface"], ("vectors", *VIEWS))
-    if _is_new(seen, "leak_ratio", at["leak_ratio"]):
-        make_folds(cell)
+@dataclass
+class _Check:
+    """Checks of the cells of one data set; each coordinate is checked once."""
 
+    data: Dataset
+    checked: set[str] = field(default_factory=set)
 
-def _check_membership_cell(cell: Cell, data: Dataset, seen: set[str]) -> None:
-    for key in ("target", "shadow"):
-        if _is_new(seen, "model", cell.at[key]):
-            model_for(cell.at["data"], cell.at[key]["name"], cell.at[key]["options"], cell.device)
-    if _is_new(seen, "attack", cell.at["attack"]):
-        parse_attacks(cell)
-    if _is_new(seen, "generator", cell.at["generator"]):
-        choose_item_source(cell)
-    if cell.at["defense"]["name"] not in ("none", *LIST_DEFENSES):
-        raise unknown_name("list defense", cell.at["defense"]["name"], ("none", *LIST_DEFENSES))
-    if _is_new(seen, "world", (cell.at["serving"], cell.at["defense"])):
-        build_world(cell, Path())
+    def check_attribute_cell(self, cell: Cell) -> None:
+        """Raise what would make this cell fail."""
+        defense, surface = cell.choice("defense"), cell.at["surface"]
+        self._check_model(cell, "model")
+        if self._is_new("defense", defense) and not defense.is_undefended:
+            if DEFENSES.traits(defense.name).place == "lists":
+                raise UsageError(f"'{defense.name}' defends lists against membership attacks. Use kind membership.")
+            DEFENSES.make(defense.name, **{"device": cell.device, **defense.options})
+        if self._is_new("target", (cell.target, defense.name)):
+            select_cell_targets(self.data.attributes, cell)
+        if self._is_new("panel", cell.at["panel"]):
+            parse_attackers(cell.at["panel"], cell.device)
+        if surface not in ("vectors", *VIEWS):
+            raise unknown_name("surface", surface, ("vectors", *VIEWS))
+        if self._is_new("leak_ratio", cell.at["leak_ratio"]):
+            make_folds(cell)
 
+    def check_membership_cell(self, cell: Cell) -> None:
+        """Raise what would make this cell fail."""
+        defense = cell.choice("defense")
+        self._check_model(cell, "target")
+        self._check_model(cell, "shadow")
+        if self._is_new("attack", cell.at["attack"]):
+            parse_attacks(cell)
+        if self._is_new("generator", cell.at["generator"]):
+            choose_item_source(cell)
+        if self._is_new("defense", defense) and not defense.is_undefended:
+            known = [traits.name for traits in DEFENSES.all_traits() if traits.place == "lists"]
+            if defense.name not in known:
+                raise unknown_name("list defense", defense.name, (UNDEFENDED, *known))
+            DEFENSES.make(defense.name, **defense.options)
+        if self._is_new("serving", cell.at["serving"]):
+            build_scenario(cell, Path())
 
-def _is_new(seen: set[str], kind: str, value: object) -> bool:
-    """Whether this coordinate is met for the first time."""
-    text = f"{kind} {value}"
-    fresh = text not in seen
-    seen.add(text)
-    return fresh
+    def _check_model(self, cell: Cell, axis: str) -> None:
+        model = cell.choice(axis)
+        if self._is_new("model", model):
+            make_model(model.name, cell.data, model.options, cell.device)
+
+    def _is_new(self, axis: str, value: object) -> bool:
+        """Return whether this coordinate is met for the first time, and remember it."""
+        text = f"{axis} {value}"
+        is_new = text not in self.checked
+        self.checked.add(text)
+        return is_new

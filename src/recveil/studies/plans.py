@@ -1,107 +1,114 @@
-"""A study plan: TOML in, cells out. What decides a cell's numbers decides its name, and nothing else does.
+"""A study plan: TOML in, cells out.
 
-plan = read("research/plans/raid2025_table2.toml", size="smoke")
+plan = read_plan("research/plans/raid2025_table2.toml", size="smoke")
 for cell in plan.cells(): ...
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from recveil.core.errors import UsageError, unknown_name
+from recveil.studies.cells import UNDEFENDED, Cell, Settings
 
-__all__ = ["KINDS", "SIZES", "VERSION", "Cell", "Choice", "Plan", "Published", "Settings", "read_plan"]
-
-VERSION = 1
-"""Of what a cell is: raised when the same cell would come to other numbers or another form."""
+__all__ = ["KINDS", "MAX_CELLS", "SIZES", "ChosenMethod", "Plan", "Published", "read_plan"]
 
 SIZES = ("full", "smoke")
-MAX_K = 200
-"""Ranks are kept in a byte each, so no cut-off may be near 255."""
+MAX_CELLS = 100_000
+"""Cells that a plan may have; more are a slip in the grid, and would not end."""
+
+StudyKind = Literal["attribute", "membership"]
+Axis = Sequence[Any]
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Choice(BaseModel):
-    """A model or a defense: its name, what tables call it, and its options, which are all other keys."""
+class ChosenMethod(BaseModel):
+    """A model or a defense in a plan: its name, its label in tables, and its options, which are all other keys."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
+
     name: str
     label: str = ""
 
+    @model_validator(mode="after")
+    def _check_options(self) -> Self:
+        for option, value in self.options.items():
+            if not _is_plain(value):
+                raise ValueError(f"option '{option}' must be text, a finite number, true or false, or a list of these")
+        return self
+
     @property
     def options(self) -> dict[str, Any]:
-        """Hyper-parameters that differ from the defaults."""
+        """Options that differ from the defaults."""
         return dict(sorted((self.model_extra or {}).items()))
 
     @property
     def title(self) -> str:
-        """What tables call it: the label, else the name with the options in brackets."""
-        told = ", ".join(f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in self.options.items())
-        return self.label or (f"{self.name} ({told})" if told else self.name)
+        """The name in tables: the label, else the name with the options in brackets."""
+        options = ", ".join(f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in self.options.items())
+        return self.label or (f"{self.name} ({options})" if options else self.name)
 
-    def to_dict(self) -> dict[str, Any]:
-        """What decides numbers: name and options."""
+    def to_coordinate(self) -> dict[str, Any]:
+        """Return what decides numbers: name and options."""
         return {"name": self.name, "options": self.options}
 
 
-Chosen = Annotated[Choice, BeforeValidator(lambda given: {"name": given} if isinstance(given, str) else given)]
-Surface = Annotated[str, BeforeValidator(lambda given: "vectors" if given == "user_vectors" else given)]
+def _parse_method(entry: object) -> object:
+    return {"name": entry} if isinstance(entry, str) else entry
+
+
+def _parse_surface(entry: object) -> object:
+    return "vectors" if entry == "user_vectors" else entry
+
+
+def _read_default_attacks() -> list[str]:
+    text = files("recveil.studies").joinpath("plan_defaults.toml").read_text(encoding="utf-8")
+    attacks: list[str] = tomllib.loads(text)["membership"]["attack"]
+    return attacks
+
+
+Method = Annotated[ChosenMethod, BeforeValidator(_parse_method)]
+Surface = Annotated[str, BeforeValidator(_parse_surface)]
+Seed = Annotated[int, Field(ge=0)]
 
 
 class AttributeGrid(_Strict):
-    """What is crossed when attributes are attacked."""
+    """Axes that are crossed when attributes are attacked."""
 
     data: list[str]
-    model: list[Chosen]
-    defense: list[Chosen] = [Choice(name="none")]
+    model: list[Method]
+    defense: list[Method] = [ChosenMethod(name=UNDEFENDED)]
     target: list[str]
     panel: list[str] = ["fast"]
     surface: list[Surface] = ["vectors"]
     leak_ratio: list[Annotated[float, Field(gt=0, lt=1)]] = [0.8]
-    seed: list[Annotated[int, Field(ge=0)]] = [0]
+    seed: list[Seed] = [0]
 
 
 class MembershipGrid(_Strict):
-    """What is crossed when membership is attacked."""
+    """Axes that are crossed when membership is attacked."""
 
     data: list[str]
-    target: list[Chosen]
-    shadow: list[Chosen]
+    target: list[Method]
+    shadow: list[Method]
     serving: list[str] = ["fold-in"]
-    attack: list[str] = ["dlmia,biased"]
-    defense: list[Chosen] = [Choice(name="none")]
+    attack: list[str] = Field(default_factory=_read_default_attacks)
+    defense: list[Method] = [ChosenMethod(name=UNDEFENDED)]
     generator: list[str] = ["factors"]
-    seed: list[Annotated[int, Field(ge=0)]] = [0]
-
-
-class Settings(_Strict):
-    """One value for the whole plan; `unattacked` is the share of users that settings were chosen by.
-
-    Of membership alone: places of a list, interactions a user must have (0: as the models need), and whether lists
-    leave out what was touched.
-    """
-
-    k: list[Annotated[int, Field(ge=1, le=MAX_K)]] = Field([5, 10, 20], min_length=1)
-    folds: int = Field(5, ge=2)
-    repeats: int = Field(1, ge=1)
-    unattacked: float = Field(0.0, ge=0, lt=1)
-    list_length: int = Field(100, ge=1)
-    user_minimum: int = Field(0, ge=0)
-    seen: str = "excluded"
-    device: str = Field("", pattern=r"^(cpu|cuda(:\d+)?)?$")
+    seed: list[Seed] = [0]
 
 
 class Published(_Strict):
@@ -129,58 +136,25 @@ class _Document(_Strict):
     title: str
     source: str = ""
     about: str = ""
-    kind: Literal["attribute", "membership"]
+    kind: StudyKind
     grid: dict[str, Any]
     settings: dict[str, Any] = {}
     smoke: dict[str, Any] = {}
     published: list[Published] = []
 
 
-KINDS: dict[str, tuple[type[AttributeGrid] | type[MembershipGrid], tuple[str, ...]]] = {
-    "attribute": (AttributeGrid, ("k", "folds", "repeats", "unattacked", "device")),
-    "membership": (MembershipGrid, ("list_length", "user_minimum", "seen", "device")),
+@dataclass(frozen=True)
+class _Kind:
+    """The grid of a kind of study, and the settings that decide its numbers."""
+
+    grid: type[AttributeGrid] | type[MembershipGrid]
+    settings: frozenset[str]
+
+
+KINDS: Mapping[str, _Kind] = {
+    "attribute": _Kind(AttributeGrid, frozenset({"k", "folds", "repeats", "unattacked", "device"})),
+    "membership": _Kind(MembershipGrid, frozenset({"list_length", "user_minimum", "seen", "device"})),
 }
-"""Kind -> its grid, and the settings that decide its numbers."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """One combination of the grid. `at` says which, in plain values; `labels` what tables call it."""
-
-    kind: str
-    at: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-    @cached_property
-    def id(self) -> str:
-        """Of all that decides the numbers, and of no label."""
-        content = {"version": VERSION, "kind": self.kind, "at": dict(self.at), "settings": dict(self.settings)}
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    def label(self, key: str) -> str:
-        """What tables call this coordinate."""
-        return self.labels.get(key) or str(self.at[key])
-
-    @property
-    def seed(self) -> int:
-        """Of model, defense and folds."""
-        return int(self.at["seed"])
-
-    @property
-    def device(self) -> str | None:
-        """Where it is computed; None is what is there."""
-        return self.settings["device"] or None
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"kind": self.kind, "at": self.at, "settings": self.settings, "labels": self.labels}
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> Self:
-        """Back from JSON."""
-        return cls(given["kind"], given["at"], given["settings"], given["labels"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +166,7 @@ class Plan:
     title: str
     source: str
     about: str
-    kind: str
+    kind: StudyKind
     grid: AttributeGrid | MembershipGrid
     settings: Settings
     published: list[Published]
@@ -200,80 +174,120 @@ class Plan:
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], *, name: str, size: str = "full") -> Self:
-        """The plan of this document; whatever is wrong with it is said in one sentence."""
+        """Read a plan from its document.
+
+        Args:
+            raw: the document, as TOML or JSON has it.
+            name: name of the plan, for errors and reports.
+            size: "full", or "smoke" for the size that the plan's [smoke] makes.
+
+        Raises:
+            UsageError: the first thing that is wrong with the plan, in one sentence.
+        """
         if size not in SIZES:
             raise unknown_name("size", size, SIZES)
         document = _validate(_Document, raw, name)
-        shape, own = KINDS[document.kind]
+        shape = KINDS[document.kind].grid
         known = {*shape.model_fields, *Settings.model_fields}
         for key in document.smoke:
             if key not in known:
                 raise _unknown_key(name, "smoke", key, known)
-        changed = document.smoke if size == "smoke" else {}
-        parts = {"grid": (shape, document.grid), "settings": (Settings, document.settings)}
-        made = {
-            part: _validate(
-                model, {**given, **{k: v for k, v in changed.items() if k in model.model_fields}}, name, part
-            )
-            for part, (model, given) in parts.items()
-        }
-        head = (document.title, document.source, document.about, document.kind)
-        return cls(name, size, *head, **made, published=document.published, raw=raw)
+        changes = document.smoke if size == "smoke" else {}
+        return cls(
+            name=name,
+            size=size,
+            title=document.title,
+            source=document.source,
+            about=document.about,
+            kind=document.kind,
+            grid=_validate(shape, {**document.grid, **_select_keys(changes, shape)}, name, "grid"),
+            settings=_validate(Settings, {**document.settings, **_select_keys(changes, Settings)}, name, "settings"),
+            published=document.published,
+            raw=raw,
+        )
 
     def cells(self) -> list[Cell]:
-        """Every combination, each once."""
-        lists = {key: getattr(self.grid, key) for key in type(self.grid).model_fields}
-        empty = [key for key, values in lists.items() if not values]
+        """Return every combination of the grid, each once."""
+        axes = {axis: getattr(self.grid, axis) for axis in type(self.grid).model_fields}
+        empty = [axis for axis, values in axes.items() if not values]
         if empty:
             raise UsageError(f"The plan {self.name} comes to no cells: {empty[0]} is an empty list. Name at least one.")
-        _check_distinct(self.name, lists)
-        settings = self.settings.model_dump(include=set(KINDS[self.kind][1]))
-        return [self._make_cell(dict(zip(lists, values, strict=True)), settings) for values in product(*lists.values())]
+        n_cells = math.prod(map(len, axes.values()))
+        if n_cells > MAX_CELLS:
+            raise UsageError(
+                f"The plan {self.name} comes to {n_cells:,} cells, and at most {MAX_CELLS:,} are run as one study. "
+                "Shorten its lists, or split it into several plans."
+            )
+        _check_distinct(self.name, axes)
+        settings = self.settings.model_dump(include=set(KINDS[self.kind].settings))
+        return [self._make_cell(dict(zip(axes, values, strict=True)), settings) for values in product(*axes.values())]
 
     def _make_cell(self, at: Mapping[str, Any], settings: Mapping[str, Any]) -> Cell:
-        labels = {key: v.title for key, v in at.items() if isinstance(v, Choice)}
-        plain = {key: v.to_dict() if isinstance(v, Choice) else v for key, v in at.items()}
-        return Cell(self.kind, plain, settings, labels)
+        labels = {axis: v.title for axis, v in at.items() if isinstance(v, ChosenMethod)}
+        return Cell(self.kind, {axis: _to_coordinate(v) for axis, v in at.items()}, settings, labels)
 
 
 def read_plan(path: str | Path, size: str = "full") -> Plan:
-    """The plan in this file, at full size or as small as the tests need it."""
+    """Read the plan in this file, at full size or as small as its [smoke] makes it.
+
+    Both sizes are checked, so that a mistake in one is found whichever is asked for.
+    """
     path = Path(path)
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"Cannot read the plan {path}: {error.strerror}. Name a TOML file.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"The plan {path} is not TOML: {error}. Mend that line.") from error
-    for each in SIZES:  # what is wrong with one size is said whichever is asked for
+    except RecursionError:
+        raise UsageError(f"The plan {path} is not TOML: it is nested too deeply. Correct it.") from None
+    except ValueError as error:  # TOML, UTF-8, or a number of thousands of digits
+        raise UsageError(f"The plan {path} is not TOML: {error}. Correct that line.") from error
+    for each in SIZES:
         Plan.parse(raw, name=path.stem, size=each)
     return Plan.parse(raw, name=path.stem, size=size)
 
 
-def _check_distinct(name: str, lists: Mapping[str, Iterable[Any]]) -> None:
-    """No entry twice, and no two entries that tables would call the same."""
-    for key, values in lists.items():
-        seen: dict[str, Any] = {}
+def _is_plain(value: object) -> bool:
+    """Return whether JSON can hold the value as it is: options are part of a cell's id."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int)
+
+
+def _select_keys(changes: Mapping[str, Any], model: type[BaseModel]) -> Mapping[str, Any]:
+    return {key: value for key, value in changes.items() if key in model.model_fields}
+
+
+def _to_coordinate(value: object) -> object:
+    return value.to_coordinate() if isinstance(value, ChosenMethod) else value
+
+
+def _check_distinct(name: str, axes: Mapping[str, Axis]) -> None:
+    """Refuse an entry that is in an axis twice, and two entries that tables would call the same."""
+    for axis, values in axes.items():
+        by_title: dict[str, object] = {}
         for value in values:
-            title = value.title if isinstance(value, Choice) else str(value)
-            same = [t for t, v in seen.items() if v == (value.to_dict() if isinstance(value, Choice) else value)]
-            if title in seen or same:
-                raise UsageError(f"The plan {name} has '{title}' twice in {key}. Leave one out, or label them apart.")
-            seen[title] = value.to_dict() if isinstance(value, Choice) else value
+            title, coordinate = value.title if isinstance(value, ChosenMethod) else str(value), _to_coordinate(value)
+            if title in by_title or coordinate in by_title.values():
+                raise UsageError(f"The plan {name} has '{title}' twice in {axis}. Leave one out, or label them apart.")
+            by_title[title] = coordinate
 
 
-def _validate(model: type[Any], given: Mapping[str, Any], name: str, part: str = "") -> Any:
-    """The document or a part of it as pydantic has it; the first thing that is wrong as one sentence."""
+def _validate(model: type[ModelT], content: Mapping[str, Any], name: str, part: str = "") -> ModelT:
+    """Check a part of the document; the first mistake is one sentence."""
     try:
-        return model.model_validate(given)
+        return model.model_validate(content)
     except ValidationError as error:
-        # A key that does not exist comes first: it is often why another one is missing.
-        first = min(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
-        where = [str(step) for step in first["loc"]]
+        # An unknown key comes first: it is often why another one is missing.
+        first = min(error.errors(include_url=False), key=lambda mistake: mistake["type"] != "extra_forbidden")
+        steps = [str(step) for step in first["loc"]]
         if first["type"] == "extra_forbidden":
-            known = Published.model_fields if where[0] == "published" else model.model_fields
-            raise _unknown_key(name, part or ".".join(where[:-1]), where[-1], known) from None
-        place = ".".join([*([part] if part else []), *where])
+            known = Published.model_fields if steps[0] == "published" else model.model_fields
+            raise _unknown_key(name, part or ".".join(steps[:-1]), steps[-1], known) from None
+        place = ".".join([*([part] if part else []), *steps])
         raise UsageError(f"The plan {name} cannot be used: {place}: {first['msg'].lower()}.") from None
 
 

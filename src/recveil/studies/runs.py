@@ -1,6 +1,6 @@
-"""A plan and a folder: do the cells that are not done yet, keep each as soon as it is there.
+"""A run of a study: do the cells that are not done yet, and store each as soon as it is there.
 
-done = run_study(read("plan.toml"), "studies/plan", Local(workers=2))
+tally = run_study(read_plan("plan.toml"), "studies/plan", LocalEngine(workers=2))
 """
 
 from __future__ import annotations
@@ -15,43 +15,64 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from recveil.core.errors import RecveilError
+from recveil.core.study_parts import StudyProgress
+from recveil.studies.cell_results import CellFailure, CellResult, CellTiming
+from recveil.studies.cells import Cell
 from recveil.studies.engines import local
 from recveil.studies.engines.local import Lost
-from recveil.studies.plans import Cell, Plan
+from recveil.studies.plans import Plan
 from recveil.studies.store import Store, create_store, describe_plan
 
-__all__ = ["Engine", "LocalEngine", "Outcome", "Tally", "attempt_cell", "name_group", "run_cells", "run_study"]
+__all__ = [
+    "DiskFull",
+    "Engine",
+    "LocalEngine",
+    "Outcome",
+    "Tally",
+    "attempt_cell",
+    "name_group",
+    "run_cells",
+    "run_study",
+]
 
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
 
+@dataclass(frozen=True)
+class DiskFull:
+    """The error number of a disk that took no more, and the path that was written."""
+
+    number: int
+    path: str
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of one cell: its content and seconds, or what went wrong; `refused` is a disk that is full."""
+    """What became of one cell: its result and timing, its failure, or a full disk."""
 
-    content: dict[str, Any] | None = None
-    timing: dict[str, Any] = field(default_factory=dict)
-    failure: dict[str, Any] | None = None
-    refused: tuple[int, str] | None = None
+    result: CellResult | None = None
+    timing: CellTiming = field(default_factory=CellTiming)
+    failure: CellFailure | None = None
+    disk_full: DiskFull | None = None
 
 
 Work = Callable[[Cell], Outcome]
 
 
 class Engine(Protocol):
-    """Who does the work: processes of this machine, or a Ray cluster."""
+    """Something that runs cells: processes of this machine, or a Ray cluster."""
 
     @property
     def name(self) -> str:
-        """What timings call it."""
+        """Name of the engine in timings."""
 
     def run(
-        self, work: Work, cells: Sequence[Cell], *, go_on: Callable[[], bool]
+        self, work: Work, cells: Sequence[Cell], *, may_start: Callable[[], bool]
     ) -> Generator[tuple[Cell, Outcome | Lost], None, None]:
-        """Each cell with what became of it, as they are finished."""
+        """Yield each cell with its outcome as it is finished; start none once `may_start` returns False."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +83,15 @@ class LocalEngine:
     name: str = "local"
 
     def run(
-        self, work: Work, cells: Sequence[Cell], *, go_on: Callable[[], bool]
+        self, work: Work, cells: Sequence[Cell], *, may_start: Callable[[], bool]
     ) -> Generator[tuple[Cell, Outcome | Lost], None, None]:
-        """Each cell with what became of it, as they are finished."""
-        return local.run_items(work, cells, workers=self.workers, group=name_group, go_on=go_on)
+        """Run the cells; those that need the same model go to the same worker."""
+        return local.run_items(work, cells, workers=self.workers, group=name_group, may_start=may_start)
 
 
 @dataclass
 class Tally:
-    """How far a study is; `by_fault` counts the failures that nobody foresaw."""
+    """Cells of a run: in all, finished before it, finished and failed in it; `by_fault` failures nobody foresaw."""
 
     total: int
     before: int = 0
@@ -80,19 +101,33 @@ class Tally:
     started: float = field(default_factory=time.monotonic)
 
     @property
+    def finished(self) -> int:
+        """Cells that are done, now or before."""
+        return self.before + self.done
+
+    @property
     def left(self) -> int:
         """Cells that were not tried yet."""
         return self.total - self.before - self.done - self.failed
 
     @property
     def remaining(self) -> float | None:
-        """Seconds until the end, if what is left is like what was done; None before anything was."""
+        """Seconds to the end at the pace so far; None before the first cell."""
         tried = self.done + self.failed
         return (time.monotonic() - self.started) / tried * self.left if tried else None
 
-    def to_dict(self) -> dict[str, int]:
-        """For JSON."""
-        return {"cells": self.total, "done": self.before + self.done, "failed": self.failed, "left": self.left}
+    def add(self, outcome: Outcome) -> None:
+        """Count one more cell."""
+        if outcome.failure is None:
+            self.done += 1
+        else:
+            self.failed += 1
+            self.by_fault += not outcome.failure.foreseen
+
+    def to_progress(self, plan: Plan, folder: str | Path) -> StudyProgress:
+        """Return the counts as a part of a result."""
+        counts = {"cells": self.total, "done": self.finished, "failed": self.failed, "left": self.left}
+        return StudyProgress(plan=plan.name, size=plan.size, folder=str(folder), **counts)
 
 
 def run_study(
@@ -101,99 +136,111 @@ def run_study(
     engine: Engine,
     *,
     work: Callable[[Path, Cell], Outcome] | None = None,
-    limit: float = float("inf"),
-    heard: Callable[[Tally], None] = lambda tally: None,
+    max_seconds: float = float("inf"),
+    on_progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Tally:
-    """Do all cells of the plan that the folder does not hold; failed ones are tried again.
+    """Run all cells of the plan that the folder does not hold; failed ones are tried again.
 
-    Nothing is begun after `limit` seconds. `heard` is told of every cell. `work` stands in for `attempt`, for whoever
-    has cells of another kind; nothing is checked then.
+    Args:
+        plan: the plan.
+        folder: folder of results, made if need be.
+        engine: runs the cells.
+        work: replaces `attempt_cell`, for cells of another kind; the plan is not checked then.
+        max_seconds: no cell is started after so many seconds.
+        on_progress: called after each cell.
+
+    Raises:
+        UsageError: the plan cannot be run, or another run writes into the folder.
+        OSError: the disk is full.
     """
     cells = plan.cells()
-    wanted = {cell.id for cell in cells}
-    if (
-        work is None and not wanted <= Store(Path(folder)).finished_ids()
-    ):  # before a folder is made: some plans cannot be run
+    # Checked before a folder is made: a plan that cannot be run leaves none behind.
+    if work is None and not {cell.id for cell in cells} <= Store(Path(folder)).finished_ids():
         from recveil.studies.plan_checks import check_plan
 
         check_plan(plan)
-    store = create_store(folder, plan)
+    store = create_store(folder)
     with store.hold_lock():
         finished = store.finished_ids()
         missing = [cell for cell in cells if cell.id not in finished]
         describe_plan(store, plan)
         tally = Tally(len(cells), len(cells) - len(missing))
-        end = time.monotonic() + limit
-        doing = partial(work or attempt_cell, store.releases.absolute())
-        going = run_cells(doing, missing, engine, store, go_on=lambda: time.monotonic() < end)
-        with closing(going):  # however this ends, no process is left behind
-            for _, outcome in going:
-                if outcome.failure is None:
-                    tally.done += 1
-                else:
-                    tally.failed += 1
-                    tally.by_fault += not outcome.failure["foreseen"]
-                heard(tally)
+        end = time.monotonic() + max_seconds
+        do_cell = partial(work or attempt_cell, store.releases.absolute())
+        outcomes = run_cells(do_cell, missing, engine, store, may_start=lambda: time.monotonic() < end)
+        with closing(outcomes):  # however this ends, no process stays behind
+            for _, outcome in outcomes:
+                tally.add(outcome)
+                on_progress(tally)
     return tally
 
 
 def run_cells(
-    work: Work, cells: Sequence[Cell], engine: Engine, store: Store, *, go_on: Callable[[], bool] = lambda: True
+    work: Work, cells: Sequence[Cell], engine: Engine, store: Store, *, may_start: Callable[[], bool] = lambda: True
 ) -> Generator[tuple[Cell, Outcome], None, None]:
-    """Do these cells and keep each in the store; a full disk ends it."""
-    with closing(engine.run(work, cells, go_on=go_on)) as found:
-        for cell, what in found:
-            outcome = _report_lost(cell, what) if isinstance(what, Lost) else what
+    """Run these cells and store each; a full disk ends it.
+
+    Args:
+        work: makes an outcome of a cell.
+        cells: the cells.
+        engine: runs the cells.
+        store: takes results and failures.
+        may_start: whether another cell may be started.
+    """
+    with closing(engine.run(work, cells, may_start=may_start)) as answers:
+        for cell, answer in answers:
+            outcome = _report_lost(answer) if isinstance(answer, Lost) else answer
             _store_outcome(store, cell, outcome, engine.name)
             yield cell, outcome
 
 
 def _store_outcome(store: Store, cell: Cell, outcome: Outcome, engine: str) -> None:
-    if outcome.refused is not None:
-        code, place = outcome.refused
-        raise OSError(code, os.strerror(code), place)
+    if outcome.disk_full is not None:
+        number = outcome.disk_full.number
+        raise OSError(number, os.strerror(number), outcome.disk_full.path)
     if outcome.failure is not None:
-        store.write_failure(cell.id, outcome.failure)
+        store.write_failure(cell, outcome.failure)
         return
-    assert outcome.content is not None
-    store.write_cell(cell.id, outcome.content, {**outcome.timing, "engine": engine})
+    assert outcome.result is not None
+    store.write_cell(outcome.result, outcome.timing.model_copy(update={"engine": engine}))
 
 
 def attempt_cell(cache: Path, cell: Cell) -> Outcome:
-    """Run one cell and say how it went, whatever happens in it: the function that every engine runs."""
-    from recveil.studies.cells import run_cell
+    """Run one cell and return its outcome, whatever happens: the function that every engine runs."""
+    from recveil.studies.measurement import run_cell
 
     start = time.perf_counter()
     try:
-        result = run_cell(cell, cache)
+        result, steps = run_cell(cell, cache)
     except OSError as error:
         if error.errno in DISK_FULL_ERRORS:
-            return Outcome(refused=(error.errno, str(error.filename or cache)))
-        return _report_failure(cell, error)
+            return Outcome(disk_full=DiskFull(error.errno, str(error.filename or cache)))
+        return _report_failure(error)
     except Exception as error:  # noqa: BLE001 - a cell that fails is a hole in a table, not the end of the study
-        return _report_failure(cell, error)
-    seconds = {**result.seconds, "all": time.perf_counter() - start}
-    return Outcome(dict(result.content), {"seconds": seconds, "machine": _describe_machine(cell)})
+        return _report_failure(error)
+    seconds = {**steps, "all": time.perf_counter() - start}
+    return Outcome(result, CellTiming(seconds=seconds, machine=_describe_machine(cell)))
 
 
 def name_group(cell: Cell) -> str:
-    """Cells of one group need the same undefended model, or the same users dealt alike."""
+    """Name the group of a cell: its cells need the same undefended model, or the same parts of the users."""
     model = cell.at.get("model", {})
-    return f"{cell.at['data']} {model.get('name')} {model.get('options')} {cell.at['seed']}"
+    return f"{cell.data} {model.get('name')} {model.get('options')} {cell.seed}"
 
 
-def _describe_machine(cell: Cell) -> dict[str, Any]:
-    from recveil.core.device import resolve
+def _describe_machine(cell: Cell) -> dict[str, str | int | None]:
+    from recveil.core.device import resolve_device
 
-    return {"host": platform.node(), "cores": os.cpu_count(), "device": resolve(cell.device).type}
+    return {"host": platform.node(), "cores": os.cpu_count(), "device": resolve_device(cell.device).type}
 
 
-def _report_failure(cell: Cell, error: Exception) -> Outcome:
+def _report_failure(error: Exception) -> Outcome:
     foreseen = isinstance(error, RecveilError) and error.exit_code in (2, 3)
-    told = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc(), "foreseen": foreseen}
-    return Outcome(failure={"cell": cell.to_dict(), **told})
+    message = f"{type(error).__name__}: {error}"
+    return Outcome(failure=CellFailure(error=message, traceback=traceback.format_exc(), foreseen=foreseen))
 
 
-def _report_lost(cell: Cell, lost: Lost) -> Outcome:
-    told = {"error": f"The cell was begun {local.MAX_TRIES} times and each time {lost.reason}.", "traceback": ""}
-    return Outcome(failure={"cell": cell.to_dict(), **told, "foreseen": False})
+def _report_lost(lost: Lost) -> Outcome:
+    return Outcome(
+        failure=CellFailure(error=f"The cell was begun {local.MAX_TRIES} times and each time {lost.reason}.")
+    )

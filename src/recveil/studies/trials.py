@@ -1,7 +1,7 @@
-"""A cell that tries one setting of a defense: attacked on the spared users, ranked on the validation items.
+"""A cell that tries one setting of a defense: attacks on the spared users, ranking of the validation items.
 
-What is measured here is there to choose by. The users who are attacked in a table, and the test items, are not looked
-at: an audit of the chosen setting stays honest.
+The numbers serve to choose a setting. The users who are attacked in a table, and the test items, are not looked at, so
+an audit of the chosen setting stays honest.
 """
 
 from __future__ import annotations
@@ -12,64 +12,72 @@ from typing import Any
 
 import numpy as np
 
+from recveil.attacks.attribute.panels import parse_attackers
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.core.errors import DataError
 from recveil.core.timing import Clock
-from recveil.core.types import Record, Split
+from recveil.core.types import FloatArray, Record, Split
 from recveil.metrics import ranking
 from recveil.studies.attribute_cells import (
-    Exposed,
-    attackers,
     estimate_change,
-    expose,
     load_split,
     make_folds,
+    release_cell,
     select_cell_targets,
     select_spared_users,
 )
-from recveil.studies.plans import Cell
+from recveil.studies.cell_results import Measurement, TrialDetails
+from recveil.studies.cells import Cell
+from recveil.workflows.defended_release import DefendedRelease
 
 __all__ = ["K", "make_trial_cell", "measure_trial_cell"]
 
 K = 10
 MIN_SPARED_USERS = 100
-"""Spared users below which nothing can be chosen by them."""
+"""Spared users below which no setting can be chosen by them."""
 
 
 def make_trial_cell(at: Mapping[str, Any], settings: Mapping[str, Any]) -> Cell:
-    """The trial at these coordinates of an attribute cell; `unattacked` is the share of users to choose by."""
-    return Cell("trial", at, settings, {key: at[key]["name"] for key in ("model", "defense")})
+    """Make the trial at these coordinates of an attribute cell; `unattacked` is the share of users to choose by."""
+    return Cell("trial", at, settings, {axis: at[axis]["name"] for axis in ("model", "defense")})
 
 
-def measure_trial_cell(cell: Cell, cache: Path) -> tuple[list[Record], dict[str, Any], dict[str, float]]:
-    """The headline advantage on the spared users for each target, and the change of NDCG on the validation items."""
-    clock, split = Clock(), load_split(cell.at["data"])
+def measure_trial_cell(cell: Cell, cache: Path) -> Measurement:
+    """Measure the headline advantage on the spared users, and the change of NDCG on the validation items.
+
+    Raises:
+        DataError: there are too few spared users.
+    """
+    clock, split = Clock(), load_split(cell.data)
     targets = select_cell_targets(split.train.attributes, cell)
-    users = np.sort(select_spared_users(split.train.n_users, cell.settings["unattacked"]))
+    users = np.sort(select_spared_users(split.train.n_users, cell.rules.unattacked))
     if len(users) < MIN_SPARED_USERS:
         raise DataError(
             f"There are {len(users)} users to choose settings by, and at least {MIN_SPARED_USERS} are needed."
         )
-    exposed = expose(cell, cache, split, targets, clock)
-    names = (cell.at["data"], cell.label("model"), cell.label("defense"))
-    rows, folds = [], {}
-    with clock.step("audit"):
+    defended = release_cell(cell, cache, split, targets, clock)
+    names = (cell.data, cell.label("model"), cell.label("defense"))
+    records, folds = [], {}
+    with clock.measure_step("audit"):
         for target in targets:
-            x, panel = np.ascontiguousarray(exposed.vectors[users]), attackers(cell.at["panel"], cell.device)
-            found = audit_attribute(x, target.take(users), panel, rules=make_folds(cell), seed=cell.seed)
-            rows.append(Record(*names, "headline", target.name, cell.seed, "advantage", found.headline.advantage))
-            folds[target.name] = [float(v) for v in found.folds]
-    with clock.step("rank"):
-        moved = estimate_change(*_rank_validation_items(exposed, split))
-    rows.append(Record(*names, "", cell.at["target"], cell.seed, f"ndcg_change@{K}", moved))
-    return rows, {"folds": folds, "users": len(users)}, clock.seconds
+            x, panel = (
+                np.ascontiguousarray(defended.user_vectors[users]),
+                parse_attackers(cell.at["panel"], cell.device),
+            )
+            audit = audit_attribute(x, target.take(users), panel, rules=make_folds(cell), seed=cell.seed)
+            records.append(Record(*names, "headline", target.name, cell.seed, "advantage", audit.headline.advantage))
+            folds[target.name] = [float(advantage) for advantage in audit.fold_advantages]
+    with clock.measure_step("rank"):
+        change = estimate_change(*_rank_validation_items(defended, split))
+    records.append(Record(*names, "", cell.target, cell.seed, f"ndcg_change@{K}", change))
+    return Measurement(records, TrialDetails(folds=folds, users=len(users)), clock.seconds)
 
 
-def _rank_validation_items(exposed: Exposed, split: Split) -> tuple[Any, Any]:
-    """NDCG of each user's validation item, undefended and defended."""
-    plain = ranking.rank(exposed.plain.score, split.valid, ranking.seen_items(split.train))
-    known = ranking.seen_items(exposed.platform.train)
-    assert exposed.release.score is not None
-    after = ranking.rank(exposed.release.score, split.valid, known)
-    after = ranking.known_as_misses(after, split.valid, known)
-    return ranking.ndcg(plain, K), ranking.ndcg(after, K)
+def _rank_validation_items(defended: DefendedRelease, split: Split) -> tuple[FloatArray, FloatArray]:
+    """Return NDCG of each user's validation item, undefended and defended."""
+    before = ranking.rank(defended.undefended.score, split.valid, ranking.collect_seen_items(split.train))
+    seen = ranking.collect_seen_items(defended.platform.train)
+    assert defended.release.score is not None
+    after = ranking.rank(defended.release.score, split.valid, seen)
+    after = ranking.count_known_as_misses(after, split.valid, seen)
+    return ranking.ndcg(before, K), ranking.ndcg(after, K)

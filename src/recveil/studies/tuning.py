@@ -1,8 +1,8 @@
-"""A search over the knobs of a defense for two aims at once: less advantage for the attacker, less loss of ranking.
+"""A search over the options of a defense for two aims at once: less advantage for the attacker, less loss of ranking.
 
-Trials are cells like any others: kept in the folder as they finish, so a search goes on where it was stopped, with the
-same settings in the same order, on one machine or on many. What is chosen is audited once, on users and items that the
-search never saw.
+Trials are cells like any others: stored in the folder as they finish, so a search goes on where it was stopped, with
+the same settings in the same order, on one machine or on many. The chosen setting is audited once, on users and items
+that the search never used.
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from recveil.core.errors import MissingExtra, UsageError
-from recveil.core.types import Estimate
-from recveil.metrics.pareto import undominated
+from recveil.core.errors import DataError, MissingExtra, UsageError, unknown_name
+from recveil.core.results import TuneResult
+from recveil.core.study_parts import TunedAudit, TunedLine, TunedTarget, TuningTrial
+from recveil.core.traits import Choice, Range
+from recveil.defenses import DEFENSES
+from recveil.metrics.pareto import find_pareto_front
+from recveil.studies.cells import UNDEFENDED, Cell, MethodChoice
 from recveil.studies.plan_checks import check_plan
-from recveil.studies.plans import Cell, Plan
-from recveil.studies.pooled_seeds import pool_plan
+from recveil.studies.plans import Plan
+from recveil.studies.pooled_seeds import PooledCell, pool_plan
 from recveil.studies.runs import Engine, attempt_cell, run_cells
-from recveil.studies.search_spaces import Knob, OneOf, Whole, space_of
 from recveil.studies.store import Store, create_store, describe_plan
-from recveil.studies.tables import build_study_result
+from recveil.studies.study_result import build_study_result
 from recveil.studies.trials import K, make_trial_cell
 
-__all__ = ["SettingTrial", "Tuning", "choose_trial", "propose_settings", "tune"]
+__all__ = ["TriedSetting", "TuningConfig", "choose_trial", "find_search_space", "propose_settings", "tune"]
 
 SPARED_SHARE = 0.2
 """Share of the users that settings are chosen by."""
@@ -37,14 +39,27 @@ RANDOM_TRIALS = 8
 """Trials at random before the search learns from them."""
 
 SIGNIFICANT_DIGITS = 4
-Json = dict[str, Any]
+"""Digits of a proposed number, so that it can be typed."""
+
+Space = Mapping[str, Range | Choice]
 
 
 @dataclass(frozen=True)
-class Tuning:
-    """What is tuned for what; `budget` is the most that may be lost, in per cent of NDCG@10.
+class TuningConfig:
+    """What is tuned for what.
 
-    `batch` trials are asked for at a time: with more of them more workers are busy, and each knows less of the others.
+    Attributes:
+        data: name of the data set, or a path.
+        model: name of the model.
+        defense: name of the defense.
+        target: attribute to protect; several at once as in gender+age.
+        budget: largest loss that is allowed, in per cent of NDCG@10.
+        trials: settings to try beside the defaults.
+        batch: settings proposed at a time: more keep more workers busy, and each is proposed knowing fewer results.
+        panel: attackers, a panel or names between commas.
+        seed: seed of the search, the models and the folds.
+        device: device to compute on; empty chooses one.
+        options: options of the model.
     """
 
     data: str
@@ -60,16 +75,16 @@ class Tuning:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        space_of(self.defense)
+        find_search_space(self.defense)
         if self.trials < 1 or self.batch < 1:
             raise UsageError(f"trials and batch must be 1 or more; got {self.trials} and {self.batch}.")
 
-    def plan(self, options: Mapping[str, Any]) -> Plan:
-        """The final audit: this setting beside no defense, on the users and items that were not used to choose."""
+    def make_plan(self, options: Mapping[str, Any]) -> Plan:
+        """Make the plan of the final audit: this setting beside no defense, on users and items not used to choose."""
         grid = {
             "data": [self.data],
             "model": [{"name": self.model, **self.options}],
-            "defense": ["none", {"name": self.defense, "label": self.defense, **options}],
+            "defense": [UNDEFENDED, {"name": self.defense, "label": self.defense, **options}],
             "target": [self.target],
             "panel": [self.panel],
             "seed": [self.seed],
@@ -80,46 +95,61 @@ class Tuning:
         raw = {"title": title, "about": about, "kind": "attribute", "grid": grid, "settings": settings}
         return Plan.parse(raw, name="tuned")
 
-    def trial(self, defense: str, options: Mapping[str, Any]) -> Cell:
-        """The cell that tries this setting."""
-        like = self.plan(options).cells()[0]
-        at = {**like.at, "defense": {"name": defense, "options": dict(sorted(options.items()))}}
-        return make_trial_cell(at, like.settings)
+    def make_trial(self, choice: MethodChoice) -> Cell:
+        """Make the cell that tries this setting."""
+        like = self.make_plan(choice.options).cells()[0]
+        coordinate = {"name": choice.name, "options": dict(sorted(choice.options.items()))}
+        return make_trial_cell({**like.at, "defense": coordinate}, like.settings)
 
 
 @dataclass(frozen=True)
-class SettingTrial:
-    """One setting and what it came to on validation: advantage (the worst of the targets) and loss in per cent."""
+class TriedSetting:
+    """A setting and its trial; None where the trial failed."""
 
     options: Mapping[str, Any]
-    advantage: float
-    loss: float
-    cell: str = ""
-    defended: bool = True
-
-    def to_dict(self) -> Json:
-        """For JSON."""
-        part = {"advantage": self.advantage, "loss": self.loss, "cell": self.cell, "defended": self.defended}
-        return {"options": dict(self.options), **part}
+    trial: TuningTrial | None
 
 
-def propose_settings(
-    space: Mapping[str, Knob], told: Sequence[tuple[Json, SettingTrial | None]], n: int, seed: int
-) -> list[Json]:
-    """The next n settings, after these with what came of them (None: it failed). The same answer to the same question.
+def find_search_space(defense: str) -> Space:
+    """Find the options of a defense that a search tries; a defense without any is an error."""
+    space = DEFENSES.traits(defense).search_space
+    if not space:
+        tunable = [traits.name for traits in DEFENSES.all_traits() if traits.search_space]
+        raise unknown_name("defense with options to tune", defense, tunable)
+    return space
 
-    A new sampler is seeded by how much is known, so that a search that was stopped asks what it would have asked.
+
+def propose_settings(space: Space, tried: Sequence[TriedSetting], n: int, seed: int) -> list[dict[str, Any]]:
+    """Propose the next n settings; the same answer to the same question.
+
+    A new sampler is seeded by how much is known, so a search that was stopped proposes what it would have proposed.
+
+    Args:
+        space: options and their ranges.
+        tried: settings that were tried, in order.
+        n: settings to propose.
+        seed: seed of the search.
     """
     optuna = _import_optuna()
-    spread = {name: knob.distribution() for name, knob in space.items()}
-    sampler = optuna.samplers.TPESampler(seed=1000 * seed + len(told), n_startup_trials=RANDOM_TRIALS)
+    distributions = {name: _make_distribution(optuna, domain) for name, domain in space.items()}
+    sampler = optuna.samplers.TPESampler(seed=1000 * seed + len(tried), n_startup_trials=RANDOM_TRIALS)
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
-    for options, trial in told:
-        state = optuna.trial.TrialState.FAIL if trial is None else optuna.trial.TrialState.COMPLETE
-        values = None if trial is None else [trial.advantage, trial.loss]
-        study.add_trial(optuna.trial.create_trial(params=options, distributions=spread, values=values, state=state))
-    asked = [study.ask(spread).params for _ in range(n)]
-    return [{name: _shorten_value(space[name], value) for name, value in params.items()} for params in asked]
+    for setting in tried:
+        state, values = optuna.trial.TrialState.FAIL, None
+        if setting.trial is not None:
+            state, values = optuna.trial.TrialState.COMPLETE, [setting.trial.advantage, setting.trial.loss]
+        past = {"params": dict(setting.options), "distributions": distributions, "values": values, "state": state}
+        study.add_trial(optuna.trial.create_trial(**past))
+    proposals = [study.ask(distributions).params for _ in range(n)]
+    return [{name: _shorten_value(space[name], value) for name, value in params.items()} for params in proposals]
+
+
+def _make_distribution(optuna: Any, domain: Range | Choice) -> Any:
+    if isinstance(domain, Choice):
+        return optuna.distributions.CategoricalDistribution(domain.words)
+    if domain.is_integer:
+        return optuna.distributions.IntDistribution(int(domain.low), int(domain.high), log=domain.log)
+    return optuna.distributions.FloatDistribution(domain.low, domain.high, log=domain.log)
 
 
 def _import_optuna() -> Any:
@@ -127,85 +157,102 @@ def _import_optuna() -> Any:
         import optuna
     except ImportError as error:
         raise MissingExtra(
-            "A search over knobs needs the package optuna. Install it with: pip install 'recveil[tune]'"
+            "A search over options needs the package optuna. Install it with: pip install 'recveil[tune]'"
         ) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     return optuna
 
 
-def _shorten_value(knob: Knob, value: Any) -> Any:
-    """A number that can be typed, and that still lies within the ends."""
-    if isinstance(knob, OneOf | Whole):
+def _shorten_value(domain: Range | Choice, value: Any) -> Any:
+    """Return a number that can be typed and still lies within the range."""
+    if isinstance(domain, Choice) or domain.is_integer:
         return value
-    return min(max(float(f"{value:.{SIGNIFICANT_DIGITS}g}"), knob.low), knob.high)
+    return min(max(float(f"{value:.{SIGNIFICANT_DIGITS}g}"), domain.low), domain.high)
 
 
-def choose_trial(trials: Sequence[SettingTrial], budget: float) -> SettingTrial | None:
-    """The most private setting that loses no more than the budget; of equals the one that loses least."""
-    allowed = [t for t in trials if t.defended and t.loss <= budget]
-    return min(allowed, key=lambda t: (t.advantage, t.loss), default=None)
+def choose_trial(trials: Sequence[TuningTrial], budget: float) -> TuningTrial | None:
+    """Choose the most private setting within the budget; of equals the one that loses least."""
+    allowed = [trial for trial in trials if trial.defended and trial.loss <= budget]
+    return min(allowed, key=lambda trial: (trial.advantage, trial.loss), default=None)
 
 
 def tune(
-    tuning: Tuning,
+    config: TuningConfig,
     folder: str | Path,
     engine: Engine,
     *,
-    argv: Sequence[str] = (),
-    heard: Callable[[int, int], None] = lambda done, total: None,
-) -> Json:
-    """Search, choose for the budget, audit what was chosen; the whole as one plain dict."""
-    first = tuning.plan({})
+    command_line: Sequence[str] = (),
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> TuneResult:
+    """Search, choose for the budget, and audit the chosen setting.
+
+    Args:
+        config: what is tuned for what.
+        folder: folder of trials and results; with the same folder a search goes on.
+        engine: runs the trials.
+        command_line: the command, for the result.
+        on_progress: called with the settings tried and the settings to try.
+
+    Raises:
+        UsageError: the data, model, defense or target cannot be used.
+        MissingExtra: optuna is not installed.
+    """
+    first = config.make_plan({})
     check_plan(first)
-    store = create_store(folder, first)
+    store = create_store(folder)
     with store.hold_lock():
         describe_plan(store, first)
-        told = _search_settings(tuning, store, engine, heard)
-        trials = [trial for _, trial in told if trial is not None]
-        chosen = choose_trial(trials, tuning.budget)
-        audited = None if chosen is None else _audit_choice(tuning.plan(chosen.options), store, engine)
-    front = [trials[i] for i in undominated([(t.advantage, t.loss) for t in trials])]
-    return {
-        "recveil": version("recveil"),
-        "command": "tune",
-        "argv": list(argv),
-        **{key: getattr(tuning, key) for key in ("data", "model", "defense", "target", "budget", "panel", "seed")},
-        "model_options": dict(tuning.options),
-        "failed": sum(trial is None for _, trial in told),
-        "trials": [t.to_dict() for t in trials],
-        "frontier": [t.to_dict() for t in front],
-        "chosen": None if chosen is None else chosen.to_dict(),
-        "audit": audited,
-        "use": None if chosen is None else _write_command(tuning, chosen),
-    }
+        tried = _search_settings(config, store, engine, on_progress)
+        trials = [setting.trial for setting in tried if setting.trial is not None]
+        chosen = choose_trial(trials, config.budget)
+        audit = None if chosen is None else _audit_choice(config.make_plan(chosen.options), store, engine)
+    return TuneResult(
+        command_line=list(command_line),
+        data=config.data,
+        model=config.model,
+        model_options=dict(config.options),
+        defense=config.defense,
+        target=config.target,
+        budget=config.budget,
+        panel=config.panel,
+        seed=config.seed,
+        n_failed=len(tried) - len(trials),
+        trials=trials,
+        frontier=[trials[i] for i in find_pareto_front([(trial.advantage, trial.loss) for trial in trials])],
+        chosen=chosen,
+        audit=audit,
+        use=None if chosen is None else _write_command(config, chosen),
+    )
 
 
 def _search_settings(
-    tuning: Tuning, store: Store, engine: Engine, heard: Callable[[int, int], None]
-) -> list[tuple[Json, SettingTrial | None]]:
-    """No defense, the defense as it is, and then batch after batch of settings."""
-    space = space_of(tuning.defense)
-    told: list[tuple[Json, SettingTrial | None]] = []
-    for defense in ("none", tuning.defense):
-        told += _try_settings(tuning, store, engine, [(defense, {})])
-    known: list[tuple[Json, SettingTrial | None]] = []
-    while len(known) < tuning.trials:
-        asked = propose_settings(space, known, min(tuning.batch, tuning.trials - len(known)), tuning.seed)
-        known += _try_settings(tuning, store, engine, [(tuning.defense, options) for options in asked])
-        heard(len(known), tuning.trials)
-    return told + known
+    config: TuningConfig, store: Store, engine: Engine, on_progress: Callable[[int, int], None]
+) -> list[TriedSetting]:
+    """Try no defense, the defaults of the defense, and then batch after batch of settings."""
+    space = find_search_space(config.defense)
+    start = [
+        setting
+        for name in (UNDEFENDED, config.defense)
+        for setting in _try_settings(config, store, engine, [MethodChoice(name)])
+    ]
+    tried: list[TriedSetting] = []
+    while len(tried) < config.trials:
+        proposals = propose_settings(space, tried, min(config.batch, config.trials - len(tried)), config.seed)
+        tried += _try_settings(config, store, engine, [MethodChoice(config.defense, p) for p in proposals])
+        on_progress(len(tried), config.trials)
+    return start + tried
 
 
 def _try_settings(
-    tuning: Tuning, store: Store, engine: Engine, asked: Sequence[tuple[str, Json]]
-) -> Iterator[tuple[Json, SettingTrial | None]]:
-    """What came of these settings, in their order; only those that the folder lacks are run."""
-    cells = [tuning.trial(defense, options) for defense, options in asked]
+    config: TuningConfig, store: Store, engine: Engine, choices: Sequence[MethodChoice]
+) -> Iterator[TriedSetting]:
+    """Yield the trials of these settings in their order; only those that the folder lacks are run."""
+    cells = [config.make_trial(choice) for choice in choices]
     _run_missing(cells, store, engine)
     done = store.finished_ids()
-    for (defense, options), cell in zip(asked, cells, strict=True):
-        yield options, _read_trial(store, cell, options, defense != "none") if cell.id in done else None
+    for choice, cell in zip(choices, cells, strict=True):
+        yield TriedSetting(choice.options, _read_trial(store, cell, choice) if cell.id in done else None)
 
 
 def _run_missing(cells: Sequence[Cell], store: Store, engine: Engine) -> None:
@@ -214,35 +261,47 @@ def _run_missing(cells: Sequence[Cell], store: Store, engine: Engine) -> None:
         pass
 
 
-def _read_trial(store: Store, cell: Cell, options: Json, defended: bool) -> SettingTrial:
-    rows = store.read_cell(cell.id)["records"]
-    value = {(row["attack"], row["metric"], row["target"]): Estimate.from_dict(row["estimate"]).value for row in rows}
-    worst = max(v for (attack, _, _), v in value.items() if attack == "headline")
-    loss = -next(v for (_, metric, _), v in value.items() if metric == f"ndcg_change@{K}") + 0.0
-    return SettingTrial(options, worst, loss, cell.id, defended)
+def _read_trial(store: Store, cell: Cell, choice: MethodChoice) -> TuningTrial:
+    records = store.read_cell(cell.id).records
+    advantages = [record.estimate.value for record in records if record.attack == "headline"]
+    changes = [record.estimate.value for record in records if record.metric == f"ndcg_change@{K}"]
+    if not advantages or not changes:
+        raise DataError(f"The trial {cell.id} in {store.folder} has no numbers. Delete its file and run again.")
+    return TuningTrial(
+        options=dict(choice.options),
+        advantage=max(advantages),  # the worst of the targets
+        loss=-changes[0] + 0.0,
+        cell=cell.id,
+        defended=not choice.is_undefended,
+    )
 
 
-def _audit_choice(plan: Plan, store: Store, engine: Engine) -> Json:
-    """The chosen setting and no defense, on the users and the items that the search never saw."""
+def _audit_choice(plan: Plan, store: Store, engine: Engine) -> TunedAudit:
+    """Audit the chosen setting and no defense, on users and items that the search never used."""
     describe_plan(store, plan)
     _run_missing(plan.cells(), store, engine)
-    done = [line for line in pool_plan(plan, [store]) if line.results]
-    failed = [error for line in pool_plan(plan, [store]) for error in line.errors]
-    told = {}
-    for line in done:
-        each = {}
-        for target in line.targets:
-            both = line.headline(target, "two_releases")
-            found = {"advantage": line.headline(target), "with_both_tables": both}
-            each[target] = {key: e.to_dict() for key, e in found.items() if e is not None}
-        told[line.at["defense"]] = {"targets": each, "ndcg_change@10": line.cost(K).to_dict()}
-    return {"lines": told, "advice": build_study_result(store)["advice"], "errors": failed}
+    pooled = pool_plan(plan, [store])
+    return TunedAudit(
+        lines={cells.at["defense"]: _summarize_line(cells) for cells in pooled if cells.results},
+        advice=build_study_result(store).advice,
+        errors=[error for cells in pooled for error in cells.errors],
+    )
 
 
-def _write_command(tuning: Tuning, chosen: SettingTrial) -> str:
-    """How to train with this setting."""
-    parts = ["recveil", "train", "--data", tuning.data, "--model", tuning.model]
-    parts += [word for name, v in tuning.options.items() for word in ("--option", f"{name}={v}")]
-    parts += ["--defense", tuning.defense, "--target", tuning.target.replace("+", ",")]
-    parts += [word for name, v in chosen.options.items() for word in ("--defense-option", f"{name}={v}")]
-    return shlex.join([*parts, "--seed", str(tuning.seed), "--out", "run"])
+def _summarize_line(cells: PooledCell) -> TunedLine:
+    targets = {}
+    for target in cells.targets:
+        advantage = cells.estimate_headline(target)
+        assert advantage is not None
+        both = cells.estimate_headline(target, both_tables=True)
+        targets[target] = TunedTarget(advantage=advantage, with_both_tables=both)
+    return TunedLine(targets=targets, ndcg_change=cells.estimate_cost(K))
+
+
+def _write_command(config: TuningConfig, chosen: TuningTrial) -> str:
+    """Write the command that trains with this setting."""
+    parts = ["recveil", "train", "--data", config.data, "--model", config.model]
+    parts += [word for name, value in config.options.items() for word in ("--option", f"{name}={value}")]
+    parts += ["--defense", config.defense, "--target", config.target.replace("+", ",")]
+    parts += [word for name, value in chosen.options.items() for word in ("--defense-option", f"{name}={value}")]
+    return shlex.join([*parts, "--seed", str(config.seed), "--out", "run"])

@@ -1,6 +1,6 @@
-"""Work shared among processes of this machine. A process that dies loses its item to another, once.
+"""Work shared among processes of this machine. The item of a process that dies is begun once more.
 
-for item, outcome in run(work, items, workers=2): ...
+for item, answer in run_items(work, items, workers=2): ...
 """
 
 from __future__ import annotations
@@ -20,59 +20,60 @@ from typing import Any, TypeVar
 
 from recveil.core.errors import UsageError
 
-__all__ = ["Lost", "WorkQueue", "run_items"]
+__all__ = ["MAX_TRIES", "THREAD_VARIABLES", "Lost", "WorkQueue", "run_items"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 MAX_TRIES = 2
-"""How often an item is begun before it is given up: what killed a process once may have been chance."""
+"""Times that an item is begun before it is given up: what killed a process once may have been chance."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Lost:
-    """What comes back of an item whose process died."""
+    """The answer to an item whose process died."""
 
     reason: str
 
 
 @dataclass
 class WorkQueue:
-    """What is left to do. A worker stays with a group of items while there are any, and else begins a new group.
+    """Items that are left to do. A worker stays with a group of items while there are any, then begins a new group.
 
     Items of a group need the same trained model: one process trains it and the others would only wait.
     """
 
     items: Sequence[Any]
     group: Callable[[Any], str]
-    left: dict[str, list[int]] = field(init=False)
-    at: dict[int, str] = field(default_factory=dict)
+    numbers_left: dict[str, list[int]] = field(init=False)
+    group_of_worker: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.left = {}
+        self.numbers_left = {}
         for number, item in enumerate(self.items):
-            self.left.setdefault(self.group(item), []).append(number)
+            self.numbers_left.setdefault(self.group(item), []).append(number)
 
     def take_next(self, worker: int) -> int | None:
-        """The number of the item that this worker does now; None when there is nothing left."""
-        if not self.left:
+        """Return the number of the item that this worker does next; None when nothing is left."""
+        if not self.numbers_left:
             return None
-        busy = Counter(group for who, group in self.at.items() if who != worker)
-        mine = self.at.get(worker)
-        group = mine if mine in self.left else min(self.left, key=lambda name: busy[name])
-        assert group is not None
-        self.at[worker] = group
-        number = self.left[group].pop(0)
-        if not self.left[group]:
-            del self.left[group]
+        busy = Counter(group for other, group in self.group_of_worker.items() if other != worker)
+        group = self.group_of_worker.get(worker, "")
+        if group not in self.numbers_left:
+            group = min(self.numbers_left, key=lambda name: busy[name])
+        self.group_of_worker[worker] = group
+        number = self.numbers_left[group].pop(0)
+        if not self.numbers_left[group]:
+            del self.numbers_left[group]
         return number
 
     def put_back(self, number: int) -> None:
-        """An item is to be done again, before all others."""
+        """Put an item back, before all others."""
         group = self.group(self.items[number])
-        self.left = {group: [number, *self.left.get(group, [])], **{g: n for g, n in self.left.items() if g != group}}
+        others = {name: numbers for name, numbers in self.numbers_left.items() if name != group}
+        self.numbers_left = {group: [number, *self.numbers_left.get(group, [])], **others}
 
 
 @dataclass(eq=False)
@@ -88,77 +89,81 @@ def run_items(
     *,
     workers: int,
     group: Callable[[T], str] = lambda item: "",
-    go_on: Callable[[], bool] = lambda: True,
+    may_start: Callable[[], bool] = lambda: True,
 ) -> Generator[tuple[T, R | Lost], None, None]:
-    """Each item with what `work` made of it, as they are finished; nothing is begun once `go_on` says no.
+    """Yield each item with its answer as it is finished; however this ends, the processes end with it.
 
-    `work` must be importable by name (or a `functools.partial` of such a function). However this ends, the processes
-    end with it.
+    Args:
+        work: a function that can be imported by name, or a `functools.partial` of one.
+        items: the items.
+        workers: number of processes.
+        group: names the group of an item; one worker does a group.
+        may_start: no item is started once this returns False.
     """
     if workers < 1:
         raise UsageError(f"workers is {workers}. At least one is needed.")
     queue, tries, crew = WorkQueue(items, group), Counter[int](), dict[int, _Worker]()
 
-    def give(name: int) -> None:
-        number = queue.take_next(name) if go_on() else None
+    def assign_next(name: int) -> None:
+        number = queue.take_next(name) if may_start() else None
         worker = crew[name]
         worker.number = number
         if number is not None:
             tries[number] += 1
-            with suppress(ConnectionError):  # it died meanwhile, which is seen when its answer is asked for
+            with suppress(ConnectionError):  # a worker that died meanwhile is found when its answer is read
                 worker.pipe.send(items[number])
 
-    asked, undo = _watch_interrupts()
+    interrupted, restore_handler = _watch_interrupts()
     try:
         for name in range(min(workers, len(items))):
             crew[name] = _start_worker(work)
-            give(name)
+            assign_next(name)
         while any(worker.number is not None for worker in crew.values()):
-            for name, answer in _wait_for_answers(crew, asked):
+            for name, answer in _wait_for_answers(crew, interrupted):
                 number = crew[name].number
                 if isinstance(answer, Lost):
                     crew[name] = _start_worker(work)
                     if number is not None and tries[number] < MAX_TRIES:
                         queue.put_back(number)
                         number = None
-                give(name)
+                assign_next(name)
                 if number is not None:
                     yield items[number], answer
     finally:
-        undo()
+        restore_handler()
         for worker in crew.values():
             _stop_worker(worker)
 
 
-def _watch_interrupts() -> tuple[threading.Event, Callable[[], Any]]:
-    """Set once Ctrl-C was pressed, and how to stop listening.
+def _watch_interrupts() -> tuple[threading.Event, Callable[[], object]]:
+    """Return an event that is set on Ctrl-C, and a function that restores the handler of before.
 
-    The exception that Python raises for it is lost where it falls into a finalizer; what is written down stays.
+    Python loses the exception where it is raised inside a finalizer; the event stays set.
     """
-    asked, before = threading.Event(), signal.getsignal(signal.SIGINT)
+    interrupted, before = threading.Event(), signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
-        return asked, lambda: None
+        return interrupted, lambda: None
 
-    def note(number: int, frame: Any) -> None:
-        asked.set()
+    def set_event(number: int, frame: Any) -> None:
+        interrupted.set()
         signal.default_int_handler(number, frame)
 
-    signal.signal(signal.SIGINT, note)
-    return asked, lambda: signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, set_event)
+    return interrupted, lambda: signal.signal(signal.SIGINT, before)
 
 
-def _wait_for_answers(crew: dict[int, _Worker], asked: threading.Event) -> Iterator[tuple[int, Any]]:
-    """Workers that have an answer, and those that are no more; it waits until there is one, or for Ctrl-C."""
+def _wait_for_answers(crew: dict[int, _Worker], interrupted: threading.Event) -> Iterator[tuple[int, Any]]:
+    """Wait for the next answers, dead workers or Ctrl-C; yield workers with their answers."""
     names: dict[Any, int] = {}
     for name, worker in crew.items():
         if worker.number is not None:
             names[worker.pipe] = names[worker.process.sentinel] = name
-    found: list[Any] = []
-    while not found:
-        if asked.is_set():
+    ready: list[Any] = []
+    while not ready:
+        if interrupted.is_set():
             raise KeyboardInterrupt
-        found = wait(list(names), timeout=1.0)
-    for name in {names[one] for one in found}:
+        ready = wait(list(names), timeout=1.0)
+    for name in {names[handle] for handle in ready}:
         worker = crew[name]
         try:
             yield name, worker.pipe.recv()  # what was sent before a process died is still good
@@ -174,19 +179,19 @@ def _describe_exit(code: int | None) -> str:
 
 
 def _start_worker(work: Callable[[Any], Any]) -> _Worker:
-    """A fresh process: forking one that runs threads of its own would be unsafe."""
+    """Start a fresh process: forking one that runs threads of its own would be unsafe."""
     context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
+    ours, theirs = context.Pipe()
     with _limit_threads():
-        process = context.Process(target=_serve_pipe, args=(there, work, os.getpid()))
+        process = context.Process(target=_serve_pipe, args=(theirs, work, os.getpid()))
         process.start()
-    there.close()
-    return _Worker(process, here)
+    theirs.close()
+    return _Worker(process, ours)
 
 
 @contextmanager
 def _limit_threads() -> Iterator[None]:
-    """Processes started within this block compute on one thread: the runtimes read it when they are loaded."""
+    """Let processes that are started in this block compute on one thread: the runtimes read it when loaded."""
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
@@ -206,8 +211,8 @@ def _stop_worker(worker: _Worker) -> None:
 
 
 def _serve_pipe(pipe: Connection, work: Callable[[Any], Any], parent: int) -> None:
-    """Do what comes through the pipe until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; whoever started us ends us
+    """Do the items that come through the pipe until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
     threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
     while True:
         try:
@@ -217,7 +222,7 @@ def _serve_pipe(pipe: Connection, work: Callable[[Any], Any], parent: int) -> No
 
 
 def _exit_with_parent(parent: int) -> None:
-    """An orphan would go on computing for nobody."""
+    """Exit when the parent is gone: nobody would read the answers."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)

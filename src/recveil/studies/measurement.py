@@ -1,0 +1,46 @@
+"""The measurement of one cell: from a combination of the grid to records."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from recveil.studies.attribute_cells import measure_attribute_cell
+from recveil.studies.cell_results import CellResult, Measurement
+from recveil.studies.cells import Cell
+from recveil.studies.membership_cells import measure_membership_cell
+from recveil.studies.trials import measure_trial_cell
+
+__all__ = ["run_cell"]
+
+MEASURES: Mapping[str, Callable[[Cell, Path], Measurement]] = {
+    "attribute": measure_attribute_cell,
+    "membership": measure_membership_cell,
+    "trial": measure_trial_cell,
+}
+
+
+def run_cell(cell: Cell, cache: Path | None = None) -> tuple[CellResult, Mapping[str, float]]:
+    """Measure a cell on one thread; return its result and the seconds of each step.
+
+    Sums of floating-point numbers depend on the number of threads, and the same cell must give the same bytes.
+
+    Args:
+        cell: the cell.
+        cache: folder of trained models; a temporary one if not given.
+    """
+    if cache is None:
+        with tempfile.TemporaryDirectory() as folder:
+            return run_cell(cell, Path(folder))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            measurement = MEASURES[cell.kind](cell, cache)
+    finally:
+        torch.set_num_threads(threads)
+    return CellResult(cell, measurement.records, measurement.details), measurement.seconds
