@@ -127,7 +127,7 @@ def test_what_does_not_fit_together_is_named(make: Callable[..., Any], tmp_path:
     with pytest.raises(DataError, match="holds no Parquet files"):
         open_table(tmp_path / "empty")
     (tmp_path / "x.csv").write_text("user_id\n")
-    with pytest.raises(UsageError, match="is neither"):
+    with pytest.raises(UsageError, match="is no large table"):
         open_table(tmp_path / "x.csv")
 
 

@@ -255,5 +255,5 @@ def test_what_cannot_be_asked_of_a_large_table_is_said(
         cloak_table(table, GENDER, Gaussian(), tmp_path / "out")
     strangers = tmp_path / "facts.csv"
     strangers.write_text("user_id,gender\na,F\nb,M\nc,F\nd,M\n")
-    with pytest.raises(DataError, match="Write the ids alike"):
+    with pytest.raises(DataError, match="Use the same ids"):
         cloak_table(table, AttributeSource(strangers, ("gender",)), Gaussian(), tmp_path / "out")

@@ -18,6 +18,7 @@ from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.streaming.block_table import open_table
 from recveil.streaming.jobs import (
+    FitSummary,
     compute_job_id,
     load_cell_map,
     make_work_folder,
@@ -27,6 +28,8 @@ from recveil.streaming.jobs import (
 )
 from recveil.streaming.labels import AttributeSource
 from recveil.streaming.map_application import apply_cell_map
+
+SUMMARY = FitSummary({"gender": {"F": 3, "M": 4}}, 1.5, ["a note"])
 
 
 def test_another_input_target_method_or_seed_is_another_job(make: Callable[..., Any]) -> None:
@@ -55,11 +58,11 @@ def test_a_map_that_is_kept_comes_back_for_its_own_job_only(tmp_path: Path, roun
     affine = CellAffine(some(3, 2), some(3, 2, 2), some(3, 2))
     more = (SlicedMap(some(2), some(1, 2, 2), some(1, 2, 2), some(1, 2, 2, 129)), affine) if rounds else (None, None)
     fitted = CellMap(affine, (-1, 0, 1), *more, strength=0.5)
-    save_cell_map(tmp_path, "job", fitted, {"displacement": 1.5})
+    save_cell_map(tmp_path, "job", fitted, SUMMARY)
     assert load_cell_map(tmp_path, "another") is None
     back, about = load_cell_map(tmp_path, "job") or (None, None)
     assert back is not None
-    assert about == {"displacement": 1.5}
+    assert about == SUMMARY
     x, cells = rng.standard_normal((9, 2)).astype(np.float32), (np.arange(9) % 3).astype(np.int16)
     np.testing.assert_array_equal(
         apply_cell_map(back.to_float32(), x, cells), apply_cell_map(fitted.to_float32(), x, cells)

@@ -1,16 +1,15 @@
-"""An embedding table larger than memory: a folder of Parquet parts, one Parquet file, or a .npy file, read in blocks.
+"""Embedding table larger than memory: a folder of Parquet parts, one Parquet file, or a .npy file, read in blocks.
 
-Row groups of 32-bit vectors in fixed-size lists are looked at where the reader put them, without a copy. Other columns
-are carried through as they are. A part is written whole or not at all, and says in its footer which job wrote it.
+Row groups of 32-bit vectors in fixed-size lists are used where the reader put them, without a copy. Other columns are
+copied unchanged. A part is written whole or not at all, and its footer names the job that wrote it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,22 +23,30 @@ from recveil.core.files import write_atomically
 from recveil.core.types import FloatArray
 from recveil.data.io.tables import USER_NAMES, require_column
 from recveil.data.io.vectors import Vectors, find_numbered_columns, parse_vectors, replace_vectors
+from recveil.streaming.npy_files import read_npy_header, read_npy_rows, write_npy_header
 from recveil.streaming.parquet_parts import JOB_KEY, copy_writer_options, list_part_files, open_parquet, read_batches
 
-__all__ = ["Block", "TablePart", "Span", "Table", "view_as_tensor", "open_table"]
+__all__ = ["Block", "Span", "Table", "TablePart", "open_table", "view_as_tensor"]
 
 BLOCK_BYTES = 32 << 20
-"""Vectors that are read at once."""
+"""Bytes of vectors that are read at once."""
 
 SPAN_ROWS = 1 << 20
 """Rows that one task of the first pass takes, in whole row groups."""
 
 WriteBlock = Callable[[pa.RecordBatch, FloatArray], None]  # type: ignore[misc, unused-ignore]
+"""Write a batch of columns with other vectors."""
 
 
 @dataclass(frozen=True)
 class TablePart:
-    """One file of a table: the number of its first row, and the rows of each of its row groups."""
+    """One file of a table.
+
+    Attributes:
+        path: the file.
+        start: number of its first row in the table.
+        groups: rows of each of its row groups.
+    """
 
     path: Path
     start: int
@@ -47,13 +54,13 @@ class TablePart:
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Number of rows."""
         return sum(self.groups)
 
 
 @dataclass(frozen=True)
 class Span:
-    """Some row groups of one part, one after the other."""
+    """Consecutive row groups of one part, from `first` up to but not including `last`."""
 
     part: TablePart
     first: int
@@ -61,18 +68,24 @@ class Span:
 
     @property
     def start(self) -> int:
-        """The number of its first row in the table."""
+        """Number of its first row in the table."""
         return self.part.start + sum(self.part.groups[: self.first])
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Number of rows."""
         return sum(self.part.groups[self.first : self.last])
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows of one part: the columns that were asked for, and, where these are among them, the vectors."""
+    """Consecutive rows of one part.
+
+    Attributes:
+        start: number of the first row in the table.
+        columns: the columns that were asked for.
+        x: vectors; without columns if they were not asked for.
+    """
 
     start: int
     columns: pa.RecordBatch
@@ -81,9 +94,16 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Where the vectors are: `key` names the ids, `vectors` the columns that hold the numbers.
+    """A table and the layout of its vectors.
 
-    `schema` is that of all parts; a .npy file has none, and its rows have the `ids` of another file, or their numbers.
+    Attributes:
+        path: file or folder.
+        parts: files that have rows.
+        d: dimensions of the vectors.
+        id_column: column of the user ids.
+        vector_columns: columns that hold the vectors.
+        schema: schema of all parts; None for a .npy file.
+        ids: ids of the rows of a .npy file; None if they are the row numbers.
     """
 
     path: Path
@@ -96,14 +116,14 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Of all parts."""
+        """Number of rows of all parts."""
         return sum(part.rows for part in self.parts)
 
     @property
     def other_columns(self) -> list[str]:
-        """The columns besides ids and vectors."""
-        given = [] if self.schema is None else self.schema.names
-        return [name for name in given if name != self.id_column and name not in self.vector_columns]
+        """Columns besides ids and vectors."""
+        names = [] if self.schema is None else self.schema.names
+        return [name for name in names if name != self.id_column and name not in self.vector_columns]
 
     @property
     def block_rows(self) -> int:
@@ -111,7 +131,7 @@ class Table:
         return max(1, BLOCK_BYTES // (4 * self.d))
 
     def list_spans(self) -> list[Span]:
-        """The table cut into tasks; it does not depend on who does them."""
+        """Cut the table into tasks, in the same way for every engine."""
         spans = []
         for part in self.parts:
             first = rows = 0
@@ -123,7 +143,19 @@ class Table:
         return spans
 
     def read_blocks(self, span: Span, columns: Sequence[str], *, vectors: bool = True) -> Iterator[Block]:
-        """The rows of a span with these columns."""
+        """Read the rows of a span with these columns, block by block.
+
+        Args:
+            span: rows to read.
+            columns: columns to read besides the vectors.
+            vectors: read the vectors.
+
+        Yields:
+            Blocks in the order of the rows.
+
+        Raises:
+            UsageError: a .npy file has no such column.
+        """
         if self.schema is None:
             yield from self._read_npy_blocks(span, columns, vectors)
             return
@@ -136,45 +168,56 @@ class Table:
 
     @contextmanager
     def write_part(self, part: TablePart, out: Path, job: str) -> Iterator[WriteBlock]:
-        """A function that writes a block with other vectors; the part appears at `out` only if all goes well."""
+        """Open a part for writing; it appears at `out` only once it is complete.
+
+        Args:
+            part: part that the blocks come from, whose format is copied.
+            out: file to write.
+            job: id of the job, written into the footer.
+
+        Yields:
+            A function that writes one block.
+        """
         with write_atomically(out) as temporary:
             if self.schema is None:
+                header = read_npy_header(part.path)
                 with temporary.open("wb") as file:
-                    dtype = _read_npy_header(part.path)[2]
-                    header = {"descr": dtype.str, "fortran_order": False, "shape": (part.rows, self.d)}
-                    np.lib.format.write_array_header_2_0(file, header)
-                    yield lambda batch, x: x.astype(dtype, copy=False).tofile(file)
+                    write_npy_header(file, header, part.rows)
+                    yield lambda batch, x: x.astype(header.dtype, copy=False).tofile(file)
                 return
-            with open_parquet(part.path) as given:
-                options = copy_writer_options(given.metadata, self.vector_columns)
+            with open_parquet(part.path) as original:
+                options = copy_writer_options(original.metadata, self.vector_columns)
             metadata = {**(self.schema.metadata or {}), JOB_KEY: job.encode()}
             with pq.ParquetWriter(temporary, self.schema.with_metadata(metadata), **options) as writer:
                 yield lambda batch, x: writer.write_batch(self._replace_vectors(batch, x), len(batch))
 
     @property
     def _columns_read(self) -> tuple[str, ...]:
+        """Columns that must be read to have the vectors."""
         return self.vector_columns if self._is_plain else (self.id_column, *self.vector_columns)
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the vectors lie in memory as we need them."""
+        """Whether the vectors lie in memory as float32 rows."""
         assert self.schema is not None
         kind = self.schema.field(self.vector_columns[0]).type
         return bool(pa.types.is_fixed_size_list(kind) and kind.value_type == pa.float32())
 
     def _extract_vectors(self, batch: pa.RecordBatch, path: Path) -> NDArray[np.float32]:
+        """Return the vectors of a batch, without a copy where they are float32 rows."""
         if self._is_plain:
             lists = batch.column(self.vector_columns[0])
             values = lists.flatten()
             if not lists.null_count and not values.null_count:
                 return np.asarray(values.to_numpy()).reshape(-1, self.d)
-            raise DataError(f"Some rows of {path} have no vector, or one with numbers missing. Remove or mend them.")
+            raise DataError(f"Some rows of {path} have no vector, or one with missing numbers. Remove or repair them.")
         x = parse_vectors(pa.Table.from_batches([batch]).select([self.id_column, *self.vector_columns]), path).x
         if x.shape[1] != self.d:
             raise DataError(_describe_other_size(path, x.shape[1], self))
         return x
 
     def _replace_vectors(self, batch: pa.RecordBatch, x: FloatArray) -> pa.RecordBatch:
+        """Return the batch with other vectors, in the schema of the table."""
         assert self.schema is not None
         if self._is_plain:
             place = self.schema.get_field_index(self.vector_columns[0])
@@ -182,53 +225,58 @@ class Table:
             lists = pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), type=kind)
             columns = [lists if i == place else batch.column(i) for i in range(batch.num_columns)]
             return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        field = self.schema.field(self.vector_columns[0]).type
-        wide = np.float64 if pa.float64() in (field, getattr(field, "value_type", field)) else np.float32
-        table = pa.Table.from_batches([batch])
-        old = Vectors(
-            batch.column(self.id_column),
-            x.astype(np.float32, copy=False),
-            self.id_column,
-            self.vector_columns,
-            table,
-            wide,
-        )
-        return replace_vectors(old, x.astype(wide)).cast(self.schema).combine_chunks().to_batches()[0]
+        kind = self.schema.field(self.vector_columns[0]).type
+        number_type = kind.value_type if pa.types.is_nested(kind) else kind
+        dtype = np.float64 if number_type == pa.float64() else np.float32
+        table, ids = pa.Table.from_batches([batch]), batch.column(self.id_column)
+        old = Vectors(ids, x.astype(np.float32, copy=False), self.id_column, self.vector_columns, table, dtype)
+        return replace_vectors(old, x.astype(dtype)).cast(self.schema).combine_chunks().to_batches()[0]
 
     def _read_npy_blocks(self, span: Span, columns: Sequence[str], vectors: bool) -> Iterator[Block]:
+        """Read the rows of a span of a .npy file."""
         if [name for name in columns if name != self.id_column]:
-            raise UsageError(f"{self.path} holds vectors alone. Give the attributes in a file of their own.")
-        offset, _, dtype = _read_npy_header(self.path)
+            raise UsageError(f"{self.path} holds vectors alone. Put the attributes into another file.")
+        header = read_npy_header(self.path)
         for number in range(span.first, span.last):
             start, size = span.part.start + sum(span.part.groups[:number]), span.part.groups[number]
-            where = {"offset": offset + start * self.d * dtype.itemsize, "shape": (size, self.d)}
-            x = np.memmap(self.path, dtype, "r", **where) if vectors else np.empty((size, 0), np.float32)  # type: ignore[call-overload]
+            x = read_npy_rows(self.path, header, start, size) if vectors else np.empty((size, 0), np.float32)
             ids = pa.array(np.arange(start, start + size)) if self.ids is None else self.ids.slice(start, size)
-            with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
-                yield Block(start, pa.record_batch({self.id_column: ids}), np.array(x, dtype=np.float32))
+            yield Block(start, pa.record_batch({self.id_column: ids}), x)
 
 
 def view_as_tensor(x: FloatArray) -> torch.Tensor:
-    """The same numbers for torch, where they are; it must not write to them."""
-    tensor: torch.Tensor = torch.utils.dlpack.from_dlpack(x)  # unlike from_numpy it takes what is read-only
+    """View an array as a tensor without a copy; the tensor must not be written to."""
+    tensor: torch.Tensor = torch.utils.dlpack.from_dlpack(x)  # unlike from_numpy it takes read-only arrays
     return tensor
 
 
 def open_table(path: str | Path, ids: pa.Array | None = None) -> Table:
-    """The table at this path, its footers read and found to agree; nothing else is read yet."""
+    """Open the table at this path; only footers are read, and they must agree.
+
+    Args:
+        path: folder of Parquet parts, Parquet file or .npy file.
+        ids: ids of the rows of a .npy file.
+
+    Returns:
+        The table.
+
+    Raises:
+        DataError: a file cannot be read, is empty or differs from the others.
+        UsageError: ids were given for a table that has its own.
+    """
     path = Path(path)
     if path.suffix.lower() == ".npy":
         return _open_npy(path, ids)
     if ids is not None:
-        raise UsageError(f"{path} has ids of its own. Leave out --ids.")
+        raise UsageError(f"{path} has ids of its own. Leave out `ids`.")
     files = list_part_files(path)
     parts, schemas, start = [], [], 0
     for file in files:
-        with open_parquet(file) as given:
-            meta = given.metadata
+        with open_parquet(file) as opened:
+            meta = opened.metadata
             groups = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
             parts.append(TablePart(file, start, groups))
-            schemas.append(given.schema_arrow)
+            schemas.append(opened.schema_arrow)
         start += sum(groups)
     if not start:
         raise DataError(f"{path} has no rows. Check that it was written whole.")
@@ -243,13 +291,14 @@ def open_table(path: str | Path, ids: pa.Array | None = None) -> Table:
         vector_columns=("embedding",) if listed else find_numbered_columns(schema.names, files[0]),
         schema=schema,
     )
-    table = Table(table.path, table.parts, _read_dimension(table), table.id_column, table.vector_columns, schema)
+    table = replace(table, d=_read_dimension(table))
     for file, other in zip(files, schemas, strict=True):
         _check_schema(table, file, other)
     return table
 
 
 def _read_dimension(table: Table) -> int:
+    """Read the dimensions of the vectors from the schema, or from the first row."""
     assert table.schema is not None
     if len(table.vector_columns) > 1 or table.vector_columns[0] != "embedding":
         return len(table.vector_columns)
@@ -261,6 +310,7 @@ def _read_dimension(table: Table) -> int:
 
 
 def _check_schema(table: Table, file: Path, schema: pa.Schema) -> None:
+    """Refuse a file whose columns differ from those of the first one."""
     assert table.schema is not None
     if schema.equals(table.schema):
         return
@@ -271,11 +321,10 @@ def _check_schema(table: Table, file: Path, schema: pa.Schema) -> None:
         and kind.list_size != table.d
     ):
         raise DataError(_describe_other_size(file, kind.list_size, table))
-    mine = {f"{field.name} ({field.type})" for field in table.schema}
-    other = {f"{field.name} ({field.type})" for field in schema}
-    differ = ", ".join(sorted(mine ^ other)) or "their order"
+    expected, actual = ({f"{field.name} ({field.type})" for field in each} for each in (table.schema, schema))
+    differences = ", ".join(sorted(expected ^ actual)) or "their order"
     raise DataError(
-        f"{file} has other columns than {table.parts[0].path.name}: {differ}. Give all files the same columns."
+        f"{file} has other columns than {table.parts[0].path.name}: {differences}. Give all files the same columns."
     )
 
 
@@ -287,21 +336,10 @@ def _describe_other_size(path: Path, d: int, table: Table) -> str:
 
 
 def _open_npy(path: Path, ids: pa.Array | None) -> Table:
-    _, shape, _ = _read_npy_header(path)
-    table = Table(path, (), shape[1], "user_id", ("embedding",), None, ids)
-    if ids is not None and len(ids) != shape[0]:
-        raise DataError(f"There are {len(ids)} ids for the {shape[0]} vectors in {path}. Give one for each row.")
+    header = read_npy_header(path)
+    if ids is not None and len(ids) != header.rows:
+        raise DataError(f"There are {len(ids)} ids for the {header.rows} vectors in {path}. Give one for each row.")
+    table = Table(path, (), header.d, "user_id", ("embedding",), None, ids)
     size = table.block_rows
-    groups = tuple(min(size, shape[0] - start) for start in range(0, shape[0], size))
-    return Table(path, (TablePart(path, 0, groups),), shape[1], "user_id", ("embedding",), None, ids)
-
-
-def _read_npy_header(path: Path) -> tuple[int, tuple[int, int], np.dtype[Any]]:
-    try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise DataError(f"{path} is not a whole .npy file of plain numbers. Write it again.") from error
-    plain = isinstance(mapped, np.memmap) and mapped.ndim == 2 and mapped.size and mapped.flags.c_contiguous
-    if not plain or not np.issubdtype(mapped.dtype, np.floating):
-        raise DataError(f"{path} holds no table of floats, one row for each user, row after row. Write it so.")
-    return int(mapped.offset), (int(mapped.shape[0]), int(mapped.shape[1])), mapped.dtype
+    groups = tuple(min(size, header.rows - start) for start in range(0, header.rows, size))
+    return replace(table, parts=(TablePart(path, 0, groups),))

@@ -1,13 +1,14 @@
-"""Defend a table larger than memory: one pass to learn, one to carry every row, written part by part.
+"""Defense of a table larger than memory: one pass to fit, one pass to write, part by part.
 
-1. A look at ids and attributes alone: which classes there are and how many users they have, and that no id is there
-   twice (their hashes lie on disk, eight bytes for each row, until that is known).
-2. The first pass gathers the moments of each cell of the targets' classes and, for `sliced`, a sketch of its rows.
-3. The second pass carries the rows. Each part appears whole, under the name it had, and says which job wrote it: run
-   again after an interruption, the same command leaves finished parts alone and writes the others.
+1. A scan of ids and attributes finds the classes and their sizes, and makes sure that no id occurs twice (hashes of the
+   ids are on disk meanwhile, eight bytes for each row).
+2. The first pass gathers the moments of each cell of the targets' classes and, if the defense needs it, a sample of
+   its rows.
+3. The second pass carries the rows. Each part appears whole, under the name it had, and its footer names the job. The
+   same job after an interruption keeps finished parts and writes the others.
 
-While it runs, a hidden folder beside the parts holds the map, which would tell the classes of all users; it is removed
-at the end. `gaussian` and `leace` give the numbers that they give in memory.
+While the job runs, a hidden folder beside the parts holds the map, which would disclose the classes of all users; it is
+removed at the end. Affine defenses give the same numbers as in memory.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics, Strea
 from recveil.streaming.block_table import Table
 from recveil.streaming.engines import TaskEngine, ThreadEngine
 from recveil.streaming.jobs import (
+    FitSummary,
     compute_job_id,
     load_cell_map,
     make_work_folder,
@@ -44,15 +46,26 @@ from recveil.streaming.sketch import compute_key_limits
 __all__ = ["CloakedTable", "cloak_table", "scan_labels"]
 
 SKETCH_BYTES = 128 << 20
-"""Vectors that the sketch of all cells holds."""
+"""Bytes of vectors in the sketch of all cells."""
 
 MOMENT_BYTES = 128 << 20
-"""What the moments of all cells may take; a few copies of them are in memory at once."""
+"""Bytes that the moments of all cells may take; a few copies of them are in memory at once."""
 
 
 @dataclass(frozen=True)
 class CloakedTable:
-    """What was done: users of each class, how far they were moved, parts written and found, what it took."""
+    """Summary of a job.
+
+    Attributes:
+        rows: users of the table.
+        d: dimensions of the vectors.
+        counts: users of each class, by target.
+        displacement: how far users were moved, as a share of their distance from the mean.
+        parts_written: parts written by this run.
+        parts_found: parts that an earlier run had finished.
+        seconds: time of each step.
+        notes: remarks for the reader of the numbers.
+    """
 
     rows: int
     d: int
@@ -65,62 +78,95 @@ class CloakedTable:
 
 
 def cloak_table(
-    table: Table, facts: AttributeSource, method: Any, out: Path, *, seed: int = 0, engine: TaskEngine | None = None
+    table: Table, source: AttributeSource, method: Any, out: Path, *, seed: int = 0, engine: TaskEngine | None = None
 ) -> CloakedTable:
-    """Write the table with the vectors as the defense leaves them; a run that was cut short is taken up again."""
+    """Write the table with defended vectors; an interrupted job resumes.
+
+    Args:
+        table: the table.
+        source: where the attributes are.
+        method: the defense.
+        out: folder or file to write.
+        seed: seed of the defense and of its sample.
+        engine: engine that runs the tasks; threads by default.
+
+    Raises:
+        UsageError: the defense cannot be fitted from statistics, or a target is missing.
+        DataError: the table or its attributes cannot be used.
+    """
     if not isinstance(method, StreamingDefense):
         names = ", ".join(traits.name for traits in DEFENSES.all_traits() if traits.streams)
         raise UsageError(f"{type(method).__name__} needs the whole table in memory. Methods for large tables: {names}.")
     engine, clock = engine or ThreadEngine(), Clock()
-    check_targets(table, facts)
-    job = compute_job_id(table, facts, method, seed)
-    todo, found = plan_outputs(table, out, job)
+    check_targets(table, source)
+    job = compute_job_id(table, source, method, seed)
+    outputs, parts_found = plan_outputs(table, out, job)
     work = make_work_folder(table, out)
-    kept = load_cell_map(work, job)
-    if kept is None:
+    saved = load_cell_map(work, job)
+    if saved is None:
         with clock.measure_step("look"):
-            labels, counts = scan_labels(table, facts, engine, work)
-        fitted, about = _fit_cell_map(table, labels, counts, method, seed, engine=engine, clock=clock)
-        save_cell_map(work, job, fitted, about)
+            labels, counts = scan_labels(table, source, engine, work)
+        fitted, summary = _fit_cell_map(table, labels, counts, method, seed, engine=engine, clock=clock)
+        save_cell_map(work, job, fitted, summary)
     else:
-        fitted, about = kept
-        labels = _reload_labels(table, facts, work)
+        fitted, summary = saved
+        labels = _reload_labels(table, source, work)
     with clock.measure_step("write"):
-        overlap = len(todo) < engine.workers
-        engine.run_all(WriteTask(table, labels, fitted.to_float32(), job, overlap), todo, "writing")
+        overlap = len(outputs) < engine.workers  # threads that have no part of their own help with one
+        engine.run_all(WriteTask(table, labels, fitted.to_float32(), job, overlap), outputs, "writing")
     remove_leftovers(work, table, out)
-    return CloakedTable(table.rows, table.d, parts_written=len(todo), parts_found=found, seconds=clock.seconds, **about)
+    return CloakedTable(
+        rows=table.rows,
+        d=table.d,
+        counts=summary.counts,
+        displacement=summary.displacement,
+        parts_written=len(outputs),
+        parts_found=parts_found,
+        seconds=clock.seconds,
+        notes=summary.notes,
+    )
 
 
-def check_targets(table: Table, facts: AttributeSource) -> None:
-    """The targets must be named, and be columns of the table where no other is given."""
-    if not facts.names:
-        known = ", ".join(table.other_columns) if facts.path is None else f"see {facts.path}"
-        raise UsageError(f"Name the target of a large table, as in --target gender. Columns: {known}.")
-    for name in facts.names if facts.path is None else ():
+def check_targets(table: Table, source: AttributeSource) -> None:
+    """Refuse a missing target, or one that is no column of a table with attributes."""
+    if not source.names:
+        known = ", ".join(table.other_columns) if source.path is None else f"see {source.path}"
+        raise UsageError(f"A large table needs `target`, the name of an attribute. Columns: {known}.")
+    for name in source.names if source.path is None else ():
         if name not in table.other_columns:
             raise unknown_name(f"column in {table.path}", name, table.other_columns)
 
 
-def scan_labels(table: Table, facts: AttributeSource, engine: TaskEngine, work: Path) -> tuple[Labels, IntArray]:
-    """The classes of the targets and how many users each cell has; an id that is there twice is an error."""
-    inside = facts.path is None
-    labels = None if inside else build_labels(table, facts, None)
-    scan = ScanTask(table, facts.names, work, labels)
-    seen = engine.reduce(scan, table.list_spans(), ScanResult.merge, "reading ids and attributes")
+def scan_labels(table: Table, source: AttributeSource, engine: TaskEngine, work: Path) -> tuple[Labels, IntArray]:
+    """Find the classes of the targets and count the users of each cell.
+
+    Repeated ids are an error.
+
+    Args:
+        table: the table.
+        source: where the attributes are.
+        engine: engine that runs the tasks.
+        work: folder for temporary files.
+
+    Returns:
+        The labels, and the users of each cell.
+    """
+    labels = None if source.path is None else build_labels(table, source, None)
+    scan = ScanTask(table, source.names, work, labels)
+    result = engine.reduce(scan, table.list_spans(), ScanResult.merge, "reading ids and attributes")
     check_unique_ids(table, work)
     if labels is not None:
-        assert seen.counts is not None
-        labels.check_overlap(seen.counts, facts)
-        return labels, seen.counts
-    assert seen.values is not None
-    pq.write_table(seen.values, work / "values.parquet")
-    labels = build_labels(table, facts, seen.values)
-    return labels, labels.count_cells(seen.values)
+        assert result.counts is not None
+        labels.check_overlap(result.counts, source)
+        return labels, result.counts
+    assert result.values is not None
+    pq.write_table(result.values, work / "values.parquet")
+    labels = build_labels(table, source, result.values)
+    return labels, labels.count_cells(result.values)
 
 
-def _reload_labels(table: Table, facts: AttributeSource, work: Path) -> Labels:
-    return build_labels(table, facts, None if facts.path is not None else pq.read_table(work / "values.parquet"))
+def _reload_labels(table: Table, source: AttributeSource, work: Path) -> Labels:
+    return build_labels(table, source, None if source.path is not None else pq.read_table(work / "values.parquet"))
 
 
 def _fit_cell_map(
@@ -132,31 +178,33 @@ def _fit_cell_map(
     *,
     engine: TaskEngine,
     clock: Clock,
-) -> tuple[CellMap, dict[str, Any]]:
+) -> tuple[CellMap, FitSummary]:
     if labels.n_cells * table.d**2 * 8 > MOMENT_BYTES:
         raise UsageError(
             f"The moments of {labels.n_cells:,} combinations of classes do not fit into memory with vectors of "
             f"{table.d} numbers. Name fewer targets, or merge classes."
         )
-    k = _compute_quota(counts, labels.codes, table.d) if method.needs_sample else None
-    gather = GatherTask(table, labels, None if k is None else compute_key_limits(counts, k), seed)
+    quota = _compute_quota(counts, labels.codes, table.d) if method.needs_sample else None
+    gather = GatherTask(table, labels, None if quota is None else compute_key_limits(counts, quota), seed)
     with clock.measure_step("learn"):
         state = engine.reduce(gather, table.list_spans(), CellState.merge, "learning")
     moments, sketch = state.moments, state.sketch
-    del state  # the sketch is most of what is in memory: one copy of it is enough
+    del state  # the sketch takes most of the memory: one copy of it is enough
     pa.default_memory_pool().release_unused()
     with clock.measure_step("fit"):
-        sketch = None if k is None or sketch is None else sketch.keep_smallest(k)
+        sketch = None if quota is None or sketch is None else sketch.keep_smallest(quota)
         sample = () if sketch is None else (sketch.x, sketch.cells)
         statistics = CellStatistics(moments, labels.codes, *sample)
         fitted, notes = method.fit_cells(statistics, make_generator(seed, "cloak"))
-        moved = measure_displacement(fitted, statistics)
-    said = labels.count_classes(counts)
-    return fitted, {"counts": said, "displacement": moved, "notes": [*labels.notes, *notes]}
+        displacement = measure_displacement(fitted, statistics)
+    return fitted, FitSummary(labels.count_classes(counts), displacement, [*labels.notes, *notes])
 
 
 def _compute_quota(counts: IntArray, codes: IntArray, d: int) -> IntArray:
-    """Rows of each cell that the sketch holds: the same for all that are known, so that none is looked at less."""
+    """Compute the rows of each cell in the sketch.
+
+    All known cells get the same quota, so that none is sampled less than another.
+    """
     known = (codes >= 0).any(1) & (counts > 0)
     each = SKETCH_BYTES // (4 * d) // max(1, int(known.sum()))
     return np.where(known, np.minimum(counts, each), 0)

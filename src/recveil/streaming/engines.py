@@ -1,7 +1,7 @@
-"""Who does the tasks: threads of this process. Reading, multiplying and writing all leave the interpreter free.
+"""Engines that run tasks: threads of this process. Reading, multiplying and writing all release the interpreter lock.
 
-An engine does tasks and merges what they bring in a fixed tree, so that the order in which they end changes nothing:
-the same numbers to the last bit, whoever did the work.
+An engine merges the results of its tasks in a fixed tree, so the order in which they finish changes nothing: the result
+is the same to the last bit on any engine.
 """
 
 from __future__ import annotations
@@ -20,76 +20,89 @@ import torch
 
 from recveil.core.progress import RowCount, track_progress
 
-__all__ = ["TaskEngine", "ThreadEngine", "read_ahead", "merge_in_tree", "limit_torch_threads"]
+__all__ = ["TaskEngine", "ThreadEngine", "limit_torch_threads", "merge_in_tree", "read_ahead"]
 
 S = TypeVar("S")
 Task = TypeVar("Task", bound=Any)
 
 
 class TaskEngine(Protocol):
-    """Does tasks; a task knows how many `rows` it is about."""
+    """Runs tasks; a task has `rows`, for progress."""
 
     @property
     def workers(self) -> int:
-        """ThreadEngine of this process that do tasks at the same time."""
+        """Threads of this process that run tasks at the same time."""
 
     def reduce(self, work: Callable[[Task], S], tasks: Sequence[Task], merge: Callable[[S, S], S], label: str) -> S:
-        """What the tasks bring, merged."""
+        """Run all tasks and merge their results.
+
+        Args:
+            work: function that does one task.
+            tasks: the tasks.
+            merge: function that merges two results; it must be associative.
+            label: name of the step, for progress.
+
+        Returns:
+            The merged result.
+        """
 
     def run_all(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
-        """Do all tasks; one that was done may be done again."""
+        """Run all tasks; a task that was done may be done again."""
 
 
 @dataclass(frozen=True)
 class ThreadEngine:
-    """The tasks in threads of this process, as many as there are processors."""
+    """Runs tasks in threads of this process, by default one for each processor."""
 
     workers: int = field(default_factory=lambda: count_processors())
 
     def reduce(self, work: Callable[[Task], S], tasks: Sequence[Task], merge: Callable[[S, S], S], label: str) -> S:
-        """What the tasks bring, merged; few of them are held at once."""
+        """Run all tasks and merge their results; few results are held at once."""
         return merge_in_tree(self._run_in_order(work, tasks, label), merge)
 
     def run_all(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
-        """Do all tasks."""
+        """Run all tasks."""
         for _ in self._run_in_order(work, tasks, label):
             pass
 
     def _run_in_order(self, work: Callable[[Task], S], tasks: Sequence[Task], label: str) -> Iterator[S]:
-        """What each task brings, in the order of the tasks."""
+        """Yield the result of each task in the order of the tasks."""
         with limit_torch_threads(), ThreadPoolExecutor(self.workers) as pool:
             waiting: deque[tuple[Task, Future[S]]] = deque()
-            left = iter(tasks)
-            done: list[S] = []
+            remaining = iter(tasks)
+            results: list[S] = []
 
-            def finish() -> Iterator[RowCount]:
-                for task in left:
+            def finish_tasks() -> Iterator[RowCount]:
+                for task in remaining:
                     waiting.append((task, pool.submit(work, task)))
                     if len(waiting) > self.workers:
                         break
                 while waiting:
                     task, future = waiting.popleft()
-                    done.append(future.result())
-                    for following in left:
+                    results.append(future.result())
+                    for following in remaining:  # one more for the one that is done
                         waiting.append((following, pool.submit(work, following)))
                         break
                     yield RowCount(task.rows)
 
             try:
-                for _ in track_progress(finish(), label, sum(task.rows for task in tasks)):
-                    yield done.pop()
+                for _ in track_progress(finish_tasks(), label, sum(task.rows for task in tasks)):
+                    yield results.pop()
             finally:
                 for _, future in waiting:
                     future.cancel()
 
 
 def count_processors() -> int:
-    """Those that this process may use."""
+    """Count the processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def merge_in_tree(states: Iterable[S], merge: Callable[[S, S], S]) -> S:
-    """Neighbors merged two by two, then these, and so on: the tree hangs on their number alone."""
+    """Merge neighbors two by two, level by level.
+
+    The tree depends on the number of states alone.
+    """
     stack: list[tuple[int, S]] = []
     for state in states:
         stack.append((0, state))
@@ -104,37 +117,40 @@ def merge_in_tree(states: Iterable[S], merge: Callable[[S, S], S]) -> S:
 
 @contextmanager
 def limit_torch_threads() -> Iterator[None]:
-    """Within this block products are not spread over threads of their own: the tasks already are."""
-    before = torch.get_num_threads()
+    """Run torch on one thread within this block; the tasks already run on several."""
+    n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(n_threads)
 
 
 def read_ahead(items: Iterable[S], depth: int = 2) -> Iterator[S]:
-    """The same items, made in a thread of their own, at most so many before they are asked for."""
+    """Yield the same items, made in a thread of their own.
+
+    At most `depth` items are made before they are asked for. Errors are raised where the items are asked for.
+    """
     queue: Queue[tuple[bool, Any]] = Queue(depth)
     stopped = Event()
 
-    def put(item: tuple[bool, Any]) -> None:
+    def put_item(item: tuple[bool, Any]) -> None:
         while not stopped.is_set():
             with suppress(Full):
                 queue.put(item, timeout=0.1)
                 return
 
-    def make() -> None:
+    def make_items() -> None:
         try:
             for item in items:
-                put((True, item))
+                put_item((True, item))
                 if stopped.is_set():
                     return
-            put((False, None))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the items are asked for
-            put((False, error))
+            put_item((False, None))
+        except BaseException as error:  # noqa: BLE001 - raised where the items are asked for
+            put_item((False, error))
 
-    maker = Thread(target=make, daemon=True)
+    maker = Thread(target=make_items, daemon=True)
     maker.start()
     try:
         while True:

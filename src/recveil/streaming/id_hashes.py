@@ -1,7 +1,7 @@
-"""Ids as 64-bit numbers: to draw users by, to look them up, and to find one that occurs twice, in little memory.
+"""Ids as 64-bit hashes: to draw users, to look them up, and to find repeated ids in little memory.
 
-Whole numbers keep apart for certain; two different texts meet with a chance of n^2 / 2^65 among n of them (3 in 10,000
-for a hundred million), and whoever finds two alike looks again at the texts themselves.
+Whole numbers have distinct hashes. Two of n distinct texts collide with a probability of n^2 / 2^65 (3 in 10,000 for a
+hundred million); code that finds equal hashes therefore compares the texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ SLICE_HASHES = 1 << 22
 
 
 def mix_bits(numbers: NDArray[np.uint64] | NDArray[np.int64], seed: int = 0) -> Hashes:
-    """The numbers stirred: one to one, and as good as drawn at random (the finalizer of splitmix64)."""
+    """Map numbers one to one to numbers that look random.
+
+    This is the finalizer of splitmix64 (Steele, Lea and Flood 2014).
+    """
     x = numbers.astype(np.uint64)
     x += np.uint64((0x9E3779B97F4A7C15 * (seed + 1)) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -35,7 +38,16 @@ def mix_bits(numbers: NDArray[np.uint64] | NDArray[np.int64], seed: int = 0) -> 
 
 
 def hash_ids(ids: Ids, where: str | Path, *, text: bool = False) -> Hashes:
-    """A hash for each id; with `text`, numbers are taken as they would be written."""
+    """Hash each id.
+
+    Args:
+        ids: the ids.
+        where: file that they come from, for errors.
+        text: hash numbers as the text they would be written as.
+
+    Returns:
+        The hashes.
+    """
     array = normalize_ids(ids, where)
     if pa.types.is_integer(array.type) and not text:
         return mix_bits(np.asarray(array.to_numpy()))
@@ -43,33 +55,39 @@ def hash_ids(ids: Ids, where: str | Path, *, text: bool = False) -> Hashes:
 
 
 def _hash_texts(array: pa.Array) -> Hashes:
-    """Eight letters at a time, all texts at once; shorter ones are followed by zeros, and their length counts too."""
+    """Hash texts eight bytes at a time, all texts at once.
+
+    Short texts are padded with zeros, so the length is hashed too.
+    """
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
     lengths = np.diff(ends)
-    letters = np.frombuffer(data or b"\0", np.uint8)
+    characters = np.frombuffer(data or b"\0", np.uint8)
     total = mix_bits(lengths)
     for start in range(0, int(lengths.max(initial=0)), 8):
         place = start + np.arange(8)
-        at = np.minimum(ends[:-1, None] + place, len(letters) - 1)
-        word = np.where(place < lengths[:, None], letters[at], np.uint8(0)).view(np.uint64)[:, 0]
+        at = np.minimum(ends[:-1, None] + place, len(characters) - 1)
+        word = np.where(place < lengths[:, None], characters[at], np.uint8(0)).view(np.uint64)[:, 0]
         total = np.where(start < lengths, mix_bits(total ^ mix_bits(word, 1), 2), total)
     return total
 
 
 def write_sorted_run(path: Path, hashes: Sequence[Hashes]) -> None:
-    """Keep the hashes of some rows on disk, in order: eight bytes for each."""
+    """Write the hashes of some rows to disk in order, eight bytes for each."""
     np.sort(np.concatenate([*hashes, np.empty(0, np.uint64)])).tofile(path)
 
 
 def find_repeated_hashes(runs: Sequence[Path], rows: int) -> Hashes:
-    """The hashes that occur more than once among all runs; a slice of their range is in memory at a time."""
+    """Find the hashes that occur more than once in all runs together.
+
+    One slice of their range is in memory at a time.
+    """
     slices = max(1, -(-rows // SLICE_HASHES))
     bounds = [np.uint64(i * (2**64 - 1) // slices) for i in range(1, slices)]
     mapped = [np.memmap(run, np.uint64, "r") for run in runs if run.stat().st_size]
     cuts = [[0, *np.searchsorted(run, bounds), len(run)] for run in mapped]
-    found = [np.empty(0, np.uint64)]
+    repeated = [np.empty(0, np.uint64)]
     for i in range(slices):
         here = np.sort(np.concatenate([run[c[i] : c[i + 1]] for run, c in zip(mapped, cuts, strict=True)]))
-        found.append(here[1:][here[1:] == here[:-1]])
-    return np.unique(np.concatenate(found))
+        repeated.append(here[1:][here[1:] == here[:-1]])
+    return np.unique(np.concatenate(repeated))

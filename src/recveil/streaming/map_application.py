@@ -35,7 +35,9 @@ def apply_cell_map(cell_map: CellMap, x: NDArray[np.float32], cells: NDArray[np.
 
 
 def measure_displacement(cell_map: CellMap, statistics: CellStatistics) -> float:
-    """Measure how far users are moved, as a share of their distance from the mean (root mean squares).
+    """Measure how far users are moved, as a share of their distance from the mean.
+
+    Both are root mean squares.
 
     For an affine map it follows from the moments: with D = A - I and the shift s of the mean of a cell, the squared
     moves of its users sum to tr(D' S D) + n |s|^2, where S is the scatter. For rounds it is measured on the sample.

@@ -1,4 +1,4 @@
-"""The Parquet files of a large table: found, opened, read by row group, and written as they were written before."""
+"""Parquet files of a large table: listed, opened, read by row group, and written in the format they had."""
 
 from __future__ import annotations
 
@@ -16,28 +16,44 @@ from recveil.data.io.vectors import PARQUET_SUFFIXES
 __all__ = ["JOB_KEY", "is_finished", "open_parquet", "list_part_files", "read_batches", "copy_writer_options"]
 
 JOB_KEY = b"recveil.job"
-"""Under this name a part that was written says for which job."""
+"""Key in the footer of a written part under which it names its job."""
 
 MAX_UNBUFFERED_BYTES = 128 << 20
-"""A file of more bytes than this is read through a buffer, page by page: its row groups may be large."""
+"""Larger files are read through a buffer, page by page, since their row groups may be large."""
 
 
 def list_part_files(path: Path) -> list[Path]:
-    """The Parquet files of a folder, in the order of their names, or the one file; hidden ones do not count."""
+    """List the Parquet files of a folder by name, or the one file.
+
+    Hidden files do not count.
+    """
     if path.is_dir():
         files = sorted(f for f in path.iterdir() if f.suffix.lower() in PARQUET_SUFFIXES and f.name[0] not in "._")
         if not files:
             raise DataError(f"The folder {path} holds no Parquet files. Name a folder of parts that end in .parquet.")
         return files
     if path.suffix.lower() not in PARQUET_SUFFIXES:
-        raise UsageError(f"A large table is a folder of Parquet files, a .parquet or a .npy file; {path} is neither.")
+        raise UsageError(f"{path} is no large table. Name a folder of Parquet files, a .parquet or a .npy file.")
     if not path.is_file():
         raise DataError(f"There is no file {path}. Check the path.")
     return [path]
 
 
 def read_batches(path: Path, groups: Sequence[int], columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """These columns of these row groups, at most so many rows at once and never of two groups."""
+    """Read these columns of these row groups in batches that never span two groups.
+
+    Args:
+        path: the file.
+        groups: numbers of the row groups.
+        columns: columns to read.
+        rows: most rows of a batch.
+
+    Yields:
+        Batches in the order of the rows.
+
+    Raises:
+        DataError: the file is broken.
+    """
     with open_parquet(path) as file:
         for group in groups:
             try:
@@ -47,16 +63,19 @@ def read_batches(path: Path, groups: Sequence[int], columns: Sequence[str], rows
 
 
 def is_finished(out: Path, job: str) -> bool:
-    """Whether this part was written whole, and by this job."""
+    """Tell whether this part was written whole by this job."""
     try:
         return bool((pq.read_metadata(out).metadata or {}).get(JOB_KEY) == job.encode())
     except (pa.ArrowException, OSError):
         return False
 
 
-def copy_writer_options(given: pq.FileMetaData, vectors: Sequence[str]) -> dict[str, Any]:
-    """To write a file as another was written; only a dictionary of vectors, no two of which are equal, is left out."""
-    group = given.row_group(0)
+def copy_writer_options(metadata: pq.FileMetaData, vectors: Sequence[str]) -> dict[str, Any]:
+    """Return the options that write a file in the format of another.
+
+    Vectors get no dictionary, since no two are equal.
+    """
+    group = metadata.row_group(0)
     columns = [group.column(j) for j in range(group.num_columns)]
     paths = {c.path_in_schema: c for c in columns}
     dictionary = [p for p, c in paths.items() if any("DICTIONARY" in e for e in c.encodings)]
@@ -71,7 +90,7 @@ def copy_writer_options(given: pq.FileMetaData, vectors: Sequence[str]) -> dict[
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file, closed at the end; one that is broken is named."""
+    """Open a Parquet file, and close it at the end; an error names the file."""
     try:
         file = pq.ParquetFile(path, buffer_size=0 if path.stat().st_size < MAX_UNBUFFERED_BYTES else 1 << 22)
     except (pa.ArrowException, OSError) as error:

@@ -1,6 +1,6 @@
-"""The passes over a large table, as tasks that anybody may do: look at ids and attributes, gather, write.
+"""Passes over a large table, as tasks: scan ids and attributes, gather statistics, write.
 
-A task is a frozen dataclass that is called with a span or a part. It knows nothing of who calls it.
+A task is a frozen dataclass that is called with a span or a part. It does not depend on the engine that runs it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from recveil.streaming.sketch import Sketch
 from recveil.transport.moments import Moments
 
 __all__ = [
+    "CellState",
     "GatherTask",
     "PartOutput",
     "SampleTask",
-    "ScanTask",
     "ScanResult",
-    "CellState",
+    "ScanTask",
     "WriteTask",
     "check_unique_ids",
 ]
@@ -42,13 +42,18 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class ScanResult:
-    """What a look at ids and attributes brings: values and their counts, or the users of each cell."""
+    """Result of a scan of ids and attributes.
+
+    Attributes:
+        values: distinct values and their counts, if the classes are still to be made.
+        counts: users of each cell, if the labels are known.
+    """
 
     values: pa.Table | None = None
     counts: IntArray | None = None
 
     def merge(self, other: ScanResult) -> ScanResult:
-        """Both together."""
+        """Return the result of both scans."""
         if self.values is not None:
             return ScanResult(values=merge_values(self.values, other.values))
         assert self.counts is not None
@@ -58,9 +63,10 @@ class ScanResult:
 
 @dataclass(frozen=True, eq=False)
 class ScanTask:
-    """Read ids and attributes of a span: keep the hashes of the ids in `folder`, and count.
+    """Scan of the ids and attributes of a span.
 
-    Without labels, the values in the columns `names` are counted; with them, the users of each cell.
+    The hashes of the ids are written to `folder`. Without labels the values of the columns `names` are counted, with
+    labels the users of each cell.
     """
 
     table: Table
@@ -69,17 +75,17 @@ class ScanTask:
     labels: Labels | None = None
 
     def __call__(self, span: Span) -> ScanResult:
-        """What the span brings."""
+        """Scan one span."""
         total, hashes = None, []
         columns = [self.table.id_column, *(self.names if self.labels is None else ())]
         for block in self.table.read_blocks(span, columns, vectors=False):
             hashes.append(hash_ids(block.columns.column(self.table.id_column), span.part.path))
             if self.labels is None:
-                seen = ScanResult(values=count_values(block.columns, self.names))
+                result = ScanResult(values=count_values(block.columns, self.names))
             else:
                 cells = self.labels.assign_cells(block.columns, span.part.path)
-                seen = ScanResult(counts=np.bincount(cells, minlength=self.labels.n_cells).astype(np.int64))
-            total = seen if total is None else total.merge(seen)
+                result = ScanResult(counts=np.bincount(cells, minlength=self.labels.n_cells).astype(np.int64))
+            total = result if total is None else total.merge(result)
         with write_atomically(self.folder / f"{span.start}.ids") as temporary:
             write_sorted_run(temporary, hashes)
         assert total is not None
@@ -87,64 +93,74 @@ class ScanTask:
 
 
 def check_unique_ids(table: Table, folder: Path) -> None:
-    """An error that names an id that occurs twice and the files it stands in; the hashes are removed."""
+    """Refuse repeated ids, naming one and its files.
+
+    The hashes are removed from `folder`.
+    """
     runs = sorted(folder.glob("*.ids"))
-    twice = find_repeated_hashes(runs, table.rows)
+    repeated_hashes = find_repeated_hashes(runs, table.rows)
     for run in runs:
         run.unlink()
-    if not len(twice):
+    if not len(repeated_hashes):
         return
     ids, files = [], []
     for span in table.list_spans():
         for block in table.read_blocks(span, [table.id_column], vectors=False):
-            given = block.columns.column(table.id_column)
-            found = given.filter(pa.array(np.isin(hash_ids(given, span.part.path), twice)))
-            ids += found.to_pylist()
-            files += [span.part.path.name] * len(found)
+            block_ids = block.columns.column(table.id_column)
+            is_repeated = np.isin(hash_ids(block_ids, span.part.path), repeated_hashes)
+            ids += block_ids.filter(pa.array(is_repeated)).to_pylist()
+            files += [span.part.path.name] * int(is_repeated.sum())
     values, counts = np.unique(np.array(ids, dtype=object).astype(str), return_counts=True)
     repeated = values[counts > 1]
     if not len(repeated):
-        return  # different texts with one hash
-    where = sorted({file for user, file in zip(ids, files, strict=True) if str(user) == repeated[0]})
+        return  # distinct texts with the same hash
+    places = sorted({file for user, file in zip(ids, files, strict=True) if str(user) == repeated[0]})
     raise DataError(
         f"{table.path} has {len(repeated)} user{'s' * (len(repeated) != 1)} more than once, for instance "
-        f"'{repeated[0]}' in {' and '.join(where)}. Keep one row for each."
+        f"'{repeated[0]}' in {' and '.join(places)}. Keep one row for each."
     )
 
 
 @dataclass(frozen=True, eq=False)
 class CellState:
-    """What the first pass brings: the moments of each cell and, where it is asked for, a sketch of its rows."""
+    """Result of the first pass.
+
+    Attributes:
+        moments: moments of each cell.
+        sketch: sample of the rows of each cell, if asked for.
+    """
 
     moments: Moments
     sketch: Sketch | None = None
 
     def merge(self, other: CellState) -> CellState:
-        """Both together, in any order."""
+        """Return the state of both sets of rows; the order does not matter."""
         both = None if self.sketch is None or other.sketch is None else self.sketch.merge(other.sketch)
         return CellState(self.moments.merge(other.moments), both)
 
 
 @dataclass(frozen=True, eq=False)
 class GatherTask:
-    """Read the vectors of a span, and gather moments and sketch; `below` are the keys that the sketch holds."""
+    """Gathering of moments and sketch from the vectors of a span.
+
+    `key_limits` are the largest keys that the sketch holds, by cell; None for no sketch.
+    """
 
     table: Table
     labels: Labels
-    below: Hashes | None
+    key_limits: Hashes | None
     seed: int
 
     def __call__(self, span: Span) -> CellState:
-        """What the span brings."""
+        """Gather one span."""
         total = None
         for block in self.table.read_blocks(span, self.labels.columns):
             cells = self.labels.assign_cells(block.columns, span.part.path)
             moments = Moments.from_rows(view_as_tensor(block.x), torch.from_numpy(cells), self.labels.n_cells)
             if not bool(torch.isfinite(moments.scatter).all()):
                 _raise_not_finite(block, span.part, self.table)
-            sketch = (
-                None if self.below is None else Sketch.from_block(block.x, cells, block.start, self.below, self.seed)
-            )
+            limits = self.key_limits
+            sketch = None if limits is None else Sketch.from_block(block.x, cells, block.start, limits, self.seed)
             state = CellState(moments, sketch)
             total = state if total is None else total.merge(state)
         assert total is not None
@@ -153,19 +169,19 @@ class GatherTask:
 
 @dataclass(frozen=True, eq=False)
 class SampleTask:
-    """Read the vectors of a span, and keep only the sketch."""
+    """Gathering of a sketch alone from the vectors of a span."""
 
     table: Table
     labels: Labels
-    below: Hashes
+    key_limits: Hashes
     seed: int
 
     def __call__(self, span: Span) -> Sketch:
-        """The rows that are kept."""
+        """Gather one span."""
         total = None
         for block in self.table.read_blocks(span, self.labels.columns):
             cells = self.labels.assign_cells(block.columns, span.part.path)
-            sketch = Sketch.from_block(block.x, cells, block.start, self.below, self.seed)
+            sketch = Sketch.from_block(block.x, cells, block.start, self.key_limits, self.seed)
             if not np.isfinite(sketch.x).all():
                 _raise_not_finite(block, span.part, self.table)
             total = sketch if total is None else total.merge(sketch)
@@ -175,20 +191,23 @@ class SampleTask:
 
 @dataclass(frozen=True)
 class PartOutput:
-    """A part, and where it goes."""
+    """A part of the table, and the file to write it to."""
 
     part: TablePart
     path: Path
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Number of rows."""
         return self.part.rows
 
 
 @dataclass(frozen=True, eq=False)
 class WriteTask:
-    """Carry the rows of a part and write it, unless that was done; reading and carrying may run ahead of writing."""
+    """Writing of one part with its rows carried by the map of their cells.
+
+    With `overlap` reading and carrying run ahead of writing, in threads of their own.
+    """
 
     table: Table
     labels: Labels
@@ -197,7 +216,7 @@ class WriteTask:
     overlap: bool
 
     def __call__(self, output: PartOutput) -> None:
-        """Read, carry, write; whole or not at all."""
+        """Write one part, whole or not at all, unless this job has already written it."""
         if is_finished(output.path, self.job):
             return
         try:
@@ -208,26 +227,27 @@ class WriteTask:
             if error.errno != errno.ENOSPC and "No space left" not in str(error):
                 raise
             raise DataError(
-                f"There is no room left for {output.path}. What was finished is whole and stays; make room, and run "
-                "the same command again: it goes on from there."
+                f"There is no room left for {output.path}. Finished parts stay: free some space and run the same job "
+                "again to resume."
             ) from error
 
     def _carry_blocks(self, part: TablePart) -> Iterator[tuple[pa.RecordBatch, NDArray[np.float32]]]:
         names = self.labels.columns if self.table.schema is None else self.table.schema.names
         blocks: Iterator[Block] = self.table.read_blocks(Span(part, 0, len(part.groups)), names)
-        moved = (self._carry_block(block, part) for block in (read_ahead(blocks) if self.overlap else blocks))
-        yield from read_ahead(moved) if self.overlap else moved
+        carried = (self._carry_block(block, part) for block in (read_ahead(blocks) if self.overlap else blocks))
+        yield from read_ahead(carried) if self.overlap else carried
 
     def _carry_block(self, block: Block, part: TablePart) -> tuple[pa.RecordBatch, NDArray[np.float32]]:
         return block.columns, apply_cell_map(self.map, block.x, self.labels.assign_cells(block.columns, part.path))
 
 
 def _raise_not_finite(block: Block, part: TablePart, table: Table) -> None:
+    """Raise an error that names the first vector that cannot be used."""
     bad = np.flatnonzero(~np.isfinite(block.x).all(axis=1))
     if not len(bad):
         raise DataError(f"The vectors in {part.path} hold numbers too large to be squared. Scale them down.")
     row = block.start + int(bad[0]) - part.start
     raise DataError(
         f"{len(bad)} of {len(block.x)} vectors from row {block.start - part.start} of {part.path} on hold NaN or "
-        f"infinite numbers, the first in row {row}. Remove or mend these rows."
+        f"infinite numbers, the first in row {row}. Remove or repair these rows."
     )

@@ -1,7 +1,8 @@
-"""Who does the tasks, on a cluster: Ray Core tasks, small states merged by tasks in a tree. Nothing else knows of Ray.
+"""Engine that runs tasks on a Ray cluster; the only module of this room that imports Ray.
 
-All nodes must see the files under the same paths (a shared file system). A task that is lost with its node is done
-again: what it read is still there, and what it wrote appears whole under a name that hangs on the part alone.
+Results are merged by tasks in a tree. All nodes must see the files under the same paths (a shared file system). A task
+that is lost with its node is run again: its input is still there, and its output appears whole under a name that
+depends on the part alone.
 """
 
 from __future__ import annotations
@@ -21,26 +22,33 @@ S = TypeVar("S")
 Task = TypeVar("Task", bound=Any)
 
 MAX_RETRIES = 5
-"""How often a task is done again that was lost with its node."""
+"""Times that a task lost with its node is run again."""
 
 
 @dataclass(frozen=True)
 class RayTaskEngine:
-    """The tasks on the cluster at `address`; without one, on a Ray of this machine that is started for it."""
+    """Runs tasks on a Ray cluster.
+
+    Attributes:
+        address: address of the cluster; None to start Ray on this machine.
+    """
 
     address: str | None = None
 
     @property
     def workers(self) -> int:
-        """ThreadEngine of one process that do tasks: on a cluster each task has a process of its own."""
+        """Threads of one process that run tasks; each task has a process of its own."""
         return 1
 
     def reduce(self, work: Callable[[Task], S], tasks: Sequence[Task], merge: Callable[[S, S], S], label: str) -> S:
-        """What the tasks bring, merged two by two on the cluster; only the last state comes here."""
+        """Run all tasks and merge their results on the cluster.
+
+        Only the last state is fetched.
+        """
         ray = self._connect()
-        do, join = _make_remote(ray, _run_task), _make_remote(ray, _merge_states)
-        held = ray.put(work)
-        states = [do.remote(held, task) for task in tasks]
+        run, join = _make_remote(ray, _run_task), _make_remote(ray, _merge_states)
+        stored_work = ray.put(work)
+        states = [run.remote(stored_work, task) for task in tasks]
         _wait_for_all(ray, states, tasks, label)
         while len(states) > 1:
             pairs = [states[i : i + 2] for i in range(0, len(states), 2)]
@@ -49,24 +57,24 @@ class RayTaskEngine:
         return state
 
     def run_all(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
-        """Do all tasks."""
+        """Run all tasks."""
         ray = self._connect()
-        held, do = ray.put(work), _make_remote(ray, _run_task)
-        _wait_for_all(ray, [do.remote(held, task) for task in tasks], tasks, label)
+        stored_work, run = ray.put(work), _make_remote(ray, _run_task)
+        _wait_for_all(ray, [run.remote(stored_work, task) for task in tasks], tasks, label)
 
     def _connect(self) -> Any:
         try:
             ray = importlib.import_module("ray")
         except ImportError as error:
             raise MissingExtra(
-                "--engine ray needs the package ray, which is not installed. "
-                "Install it with: pip install 'recveil[ray]', or use --engine local."
+                "The Ray engine needs the package ray, which is not installed. "
+                "Install it with: pip install 'recveil[ray]', or use the local engine."
             ) from error
         if not ray.is_initialized():
             try:
                 ray.init(address=self.address, include_dashboard=None if self.address else False, log_to_driver=False)
             except ConnectionError as error:
-                raise UsageError(f"No Ray cluster answers at {self.address} ({error}). Check --address.") from error
+                raise UsageError(f"No Ray cluster answers at {self.address} ({error}). Check `address`.") from error
         return ray
 
 
@@ -84,18 +92,18 @@ def _merge_states(merge: Callable[[Any, Any], Any], first: Any, second: Any) -> 
 
 
 def _wait_for_all(ray: Any, refs: Sequence[Any], tasks: Sequence[Any], label: str) -> None:
-    """Until all are done; what went wrong in one is raised here."""
+    """Wait until all tasks are done; an error of a task is raised here."""
     rows = {ref: task.rows for ref, task in zip(refs, tasks, strict=True)}
 
-    def ending() -> Iterator[RowCount]:
-        left = list(refs)
-        while left:
-            done, left = ray.wait(left, num_returns=1, fetch_local=False)
+    def iterate_finished() -> Iterator[RowCount]:
+        pending = list(refs)
+        while pending:
+            done, pending = ray.wait(pending, num_returns=1, fetch_local=False)
             for ref in done:
                 _get_result(ray, ref)
                 yield RowCount(rows[ref])
 
-    for _ in track_progress(ending(), label, sum(rows.values())):
+    for _ in track_progress(iterate_finished(), label, sum(rows.values())):
         pass
 
 

@@ -82,7 +82,7 @@ def fit_barycenter(
         start: (K, m) potentials of an earlier fit to begin with.
 
     Returns:
-        The barycenter; if the steps run out, its `gap` says how far it is from the best one.
+        The barycenter; its `gap` says how far it is from the best one.
 
     Raises:
         UsageError: tau is negative.
@@ -94,8 +94,7 @@ def fit_barycenter(
     g = x.new_zeros(len(lam), len(atoms)) if start is None else start
 
     def compute_log_weights(log_h: torch.Tensor, g: torch.Tensor, epsilon: float) -> torch.Tensor:
-        # The closed form of the module, normalized: epsilon / (epsilon + tau) is multiplied into the sum.
-        return torch.log_softmax(lam @ (epsilon * log_h - g) / (epsilon + tau), 0)
+        return torch.log_softmax(lam @ (epsilon * log_h - g) / (epsilon + tau), 0)  # the closed form above
 
     epsilon, violation_tolerance = (float(cost.mean()) or 1.0) / 5, INITIAL_TOLERANCE
     for _ in range(MAX_ROUNDS):
