@@ -21,11 +21,11 @@ import rows as rows_of
 from post_training import cloaked, trained
 
 from recveil.audits.catalog import ATTACKS, PANELS
+from recveil.core.result_parts import Frontier, FrontierPoint
 from recveil.metrics.pareto import find_knee
-from recveil.metrics.ranking import dot
-from recveil.report.charts import draw
-from recveil.report.frontier import frontier
-from recveil.report.study import standing_alone
+from recveil.metrics.ranking import make_dot_scorer
+from recveil.report.charts import draw_file
+from recveil.report.frontier_section import build_frontier_section
 from recveil.workflows.defended_release import measure_displacement
 from recveil.workflows.frontier import STRENGTHS
 
@@ -40,7 +40,7 @@ def row(key: dict, x: np.ndarray, out: np.ndarray, items: np.ndarray, split: obj
     attackers = {name: ATTACKS[name](None) for name in ATTACKERS}
     secret = split.train.attributes[TARGET]
     found = rows_of.attacked(out, secret, rows_of.others(len(x)), attackers, key["seed"])
-    ranks = rows_of.packed(rows_of.ranked(dot(out, items), split))
+    ranks = rows_of.packed(rows_of.ranked(make_dot_scorer(out, items), split))
     return {**key, **found, "displacement": measure_displacement(x, out), "ranks": ranks}
 
 
@@ -89,12 +89,13 @@ def show(given: argparse.Namespace) -> None:
     groups = dict(sorted(groups.items()))
     start = groups[0, 1.0]
     points = [point(mine, start) for mine in groups.values()]
-    best = find_knee([(p["advantage"], p["cost"]) for p in points])
-    drawn = frontier({"cost": "loss of NDCG@10", "points": points, "knee": best})["charts"][0]
+    best = find_knee([(p.advantage, p.cost) for p in points])
+    frontier = Frontier(cost_measure="loss of NDCG@10", points=points, knee=best)
+    plot = build_frontier_section(frontier).plot
     machines, seeds = (sorted({str(r[k]) for r in found}) for k in ("machine", "seed"))
     texts = {"machines": ", ".join(machines), "seeds": len(seeds), "attackers": ", ".join(ATTACKERS)}
-    print(INTRODUCTION.format(**texts, title=drawn["title"], caption=drawn["caption"]))
-    Path(given.figure).write_text(standing_alone(draw(drawn)), encoding="utf-8")
+    print(INTRODUCTION.format(**texts, title=plot.title, caption=plot.caption))
+    Path(given.figure).write_text(draw_file(plot), encoding="utf-8")
     columns = ["method", "strength", *ATTACKERS, "advantage", "NDCG@10 change, %", "displacement", "seconds", "seeds"]
     print(f"| {' | '.join(columns)} |\n{'| --- ' * len(columns)}|")
     for i, mine in enumerate(groups.values()):
@@ -108,12 +109,12 @@ FOUND = (
 )
 
 
-def point(mine: list[dict], start: list[dict]) -> dict:
+def point(mine: list[dict], start: list[dict]) -> FrontierPoint:
     """One method at one strength, as the figure wants it."""
     lost = 0.0 if mine is start else -rows_of.change(mine, start).value / 100
     strength = 0.0 if mine is start else mine[0]["strength"]
-    named = {"method": mine[0]["method"], "strength": strength}
-    return {**named, "cost": lost, "advantage": rows_of.advantage(mine).value}
+    named = {"method": mine[0]["method"], "strength": strength, "displacement": mine[0]["displacement"]}
+    return FrontierPoint(**named, cost=lost, advantage=rows_of.advantage(mine).value, targets={})
 
 
 def line(mine: list[dict], start: list[dict], *, marked: bool) -> str:

@@ -252,7 +252,6 @@ PARTS = {one.__name__: on_stages(one) for one in (heat, ablation, generators, de
 def features(given: argparse.Namespace) -> None:
     """Pictures of one setting into a folder, and a row that says how far apart their clouds are."""
     import membership_features as pictures
-    from recveil.report.study import standing_alone
 
     stage = Stage(given.data, given.kind, given.seeds[0], given)
     (shadow, target), policy = pairs(stage)[0], given.policies[0]
@@ -261,7 +260,7 @@ def features(given: argparse.Namespace) -> None:
     own[seen.popularity > 0] = stage.models[target, "target"].item_vectors_
     clouds = pictures.panels(known, seen, own, stage.seed, given.device)
     for name, both in clouds.items():
-        svg = standing_alone(pictures.picture(both, name.replace("-", " "), stage.seed))
+        svg = pictures.picture(both, name.replace("-", " "), stage.seed)
         Path(given.out, f"membership-{name}.svg").write_text(svg, encoding="utf-8")
     key = {"part": "features", "data": given.data, "kind": given.kind, "seed": stage.seed, "policy": policy}
     told = {name: pictures.apart(both) for name, both in clouds.items()}

@@ -24,7 +24,8 @@ from recveil.attacks.membership.dlmia import DLMIA
 from recveil.audits.membership.platforms import ServedPlatform
 from recveil.core.random import make_generator
 from recveil.core.types import Shadow, Watched
-from recveil.report.charts import draw
+from recveil.report.charts import draw_file
+from recveil.report.figures import ScatterPlot, ScatterPoint
 
 SHOWN = 100
 """Users of each cloud."""
@@ -94,8 +95,7 @@ def picture(clouds: dict[str, np.ndarray], title: str, seed: int) -> str:
     flat = StandardScaler().fit_transform(np.concatenate(list(some.values())))
     places = TSNE(perplexity=20, init="pca", random_state=seed).fit_transform(flat)
     group = np.repeat(list(some), [len(x) for x in some.values()])
-    rows = [
-        {"x": round(float(x), 2), "y": round(float(y), 2), "group": str(g)}
-        for (x, y), g in zip(places, group, strict=True)
+    points = [
+        ScatterPoint(round(float(x), 2), round(float(y), 2), str(g)) for (x, y), g in zip(places, group, strict=True)
     ]
-    return draw({"kind": "cloud", "title": title, "rows": rows})
+    return draw_file(ScatterPlot(id="features", title=title, points=points))
