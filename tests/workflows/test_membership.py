@@ -1,99 +1,124 @@
-"""From a game to a document: attacks by name, outputs, scores on request and only then."""
+"""From a scenario to a typed result: attacks by name, files on request, users only in the file of scores."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from recveil.attacks.membership import MEMBERSHIP_ATTACKS
 from recveil.attacks.membership.rules import RULES
-from recveil.audits.gates import Checks
 from recveil.audits.membership.platforms import ServingPolicy
-from recveil.audits.membership.references import ReferenceModels
-from recveil.audits.membership.scenarios import ItemSource, ModelConfig, TrainedScenario
+from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
 from recveil.core.errors import UsageError
-from recveil.defenses.lists.popularity import Popularity
-from recveil.workflows.membership import MembershipConfig, MembershipOutputs, run_membership
+from recveil.core.results import MembershipResult
+from recveil.workflows.membership import (
+    MembershipConfig,
+    MembershipOutputs,
+    MembershipRequest,
+    run_membership,
+    run_membership_on_data,
+)
 
-QUICK = ModelConfig("als", {"epochs": 1, "embedding_size": 4})
+QUICK = MethodConfig("als", {"epochs": 1, "embedding_size": 4})
 DEMO = TrainedScenario("demo", QUICK, QUICK, ServingPolicy(k=20))
+RULES_ONLY = MembershipConfig(["rules"], device="cpu")
 
 
 def test_attacks_are_made_by_name_with_their_options() -> None:
-    made = MembershipConfig(["rules", "dlmia", "shadowfree"], {"dlmia.pretrain": 7}, device="cpu").made()
-    assert list(made) == ["dlmia", "shadowfree"]
-    assert (made["dlmia"].pretrain, made["dlmia"].device) == (7, "cpu")
+    config = MembershipConfig(["rules", "dlmia", "shadowfree"], {"dlmia": {"pretrain": 7}}, device="cpu")
+    attacks = config.make_attacks()
+    assert list(attacks) == ["dlmia", "shadowfree"]
+    assert (attacks["dlmia"].pretrain, attacks["dlmia"].device) == (7, "cpu")
+    defaults = MembershipConfig().attack_names
+    assert defaults == [traits.name for traits in MEMBERSHIP_ATTACKS.all_traits() if not traits.needs_references]
 
 
 @pytest.mark.parametrize(
     ("attacks", "options", "message"),
     [
         (["dlmai"], {}, "Did you mean 'dlmia'"),
-        (["dlmia"], {"dlmia.pretran": 1}, "Did you mean 'pretrain'"),
-        (["dlmia"], {"biased.epochs": 1}, "No attack that was asked for is called 'biased'"),
-        (["dlmia"], {"pretrain": 1}, "Write attack.name=value"),
+        (["dlmia"], {"dlmia": {"pretran": 1}}, "Did you mean 'pretrain'"),
+        (["dlmia"], {"biased": {"epochs": 1}}, "No attack to be run is called 'biased'"),
     ],
 )
-def test_a_slip_of_the_pen_is_named(attacks: list[str], options: dict[str, int], message: str) -> None:
+def test_unknown_attacks_and_options_are_refused(attacks: list[str], options: dict, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        MembershipConfig(attacks, options).made()
+        MembershipConfig(attacks, options).make_attacks()
 
 
-def test_what_cannot_be_written_is_found_before_the_work(tmp_path: Path) -> None:
-    for outputs in (MembershipOutputs(scores=tmp_path / "s.txt"), MembershipOutputs(report=tmp_path / "no" / "r.html")):
+def test_unwritable_files_are_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for outputs in (
+        MembershipOutputs(scores=tmp_path / "s.txt"),
+        MembershipOutputs(report=tmp_path / "file" / "r.html"),
+    ):
         with pytest.raises(UsageError):
-            run_membership(DEMO, ItemSource(), MembershipConfig(["rules"]), outputs=outputs)
-    with pytest.raises(UsageError, match="No audited target is called 'dlmia'"):
-        run_membership(DEMO, ItemSource(), MembershipConfig(["rules"]), checks=Checks.of(["dlmia.auc.low > 0.6"], None))
-    assert list(tmp_path.iterdir()) == []
+            run_membership(DEMO, config=RULES_ONLY, outputs=outputs)
 
 
-def test_the_document_names_nobody_and_the_scores_do(tmp_path: Path) -> None:
-    outputs = MembershipOutputs(out=tmp_path / "d.json", scores=tmp_path / "s.parquet")
-    document = run_membership(DEMO, ItemSource(), MembershipConfig(["rules"], device="cpu"), outputs=outputs)
-    assert set(document["attacks"]) == set(document["roc"]) == set(RULES)
-    assert document["verdict"]["best"] in RULES
+def test_the_result_names_no_user_and_the_scores_do(tmp_path: Path) -> None:
+    outputs = MembershipOutputs(out=tmp_path / "r.json", scores=tmp_path / "s.parquet")
+    result = run_membership(DEMO, config=RULES_ONLY, outputs=outputs, command_line=["recveil", "membership"])
+    assert set(result.attacks) == set(result.roc) == set(RULES)
+    assert result.best_attack in RULES
+    assert result.command_line == ["recveil", "membership"]
     scores = pq.read_table(tmp_path / "s.parquet")
     assert scores.column_names == ["user_id", *RULES, "member"]
-    assert scores.num_rows == document["n"]
-    assert sum(scores["member"].to_pylist()) == document["members"]
-    written = json.loads((tmp_path / "d.json").read_text())
-    assert written["attacks"] == document["attacks"]
-    lengths = [len(v) for v in _lists(written)]
-    assert max(lengths) < document["n"], "a list as long as there are users is about users"
+    assert scores.num_rows == result.n_users
+    assert sum(scores["member"].to_pylist()) == result.n_members
+    written = MembershipResult.read_json(tmp_path / "r.json")
+    assert written == result
+    lengths = [len(values) for values in find_lists(written.model_dump(mode="json"))]
+    assert max(lengths) < result.n_users, "a list as long as there are users is about users"
 
 
-def _lists(value: object) -> list[list[object]]:
+def find_lists(value: object) -> list[list[object]]:
     if isinstance(value, dict):
-        return [found for part in value.values() for found in _lists(part)]
-    return [value, *(found for part in value for found in _lists(part))] if isinstance(value, list) else []
+        return [found for part in value.values() for found in find_lists(part)]
+    return [value, *(found for part in value for found in find_lists(part))] if isinstance(value, list) else []
 
 
 def test_reference_models_are_trained_for_the_attacks_that_need_them() -> None:
-    scene = replace(DEMO, references=ReferenceModels(4))
-    document = run_membership(
-        scene, ItemSource(), MembershipConfig(["lira", "rmia"], {"lira.level": "pair"}, device="cpu")
+    request = MembershipRequest(
+        data="demo",
+        options=QUICK.options,
+        k=20,
+        references=4,
+        attacks=["lira", "rmia"],
+        attack_options={"lira": {"level": "pair"}},
+        device="cpu",
     )
-    assert set(document["attacks"]) == {*RULES, "lira", "rmia"}
-    assert document["protocol"]["references"] == {"n": 4, "signal": "rank-percentile"}
-    assert document["input"]["item_vectors"] == "none"
-    assert document["attacks"]["lira"]["threshold"] == 0
+    assert request.scenario.shadow == request.scenario.target == QUICK
+    assert replace(request, attacks=["rules"]).scenario.references is None
+    result = run_membership_on_data(request)
+    assert set(result.attacks) == {*RULES, "lira", "rmia"}
+    assert result.protocol.references is not None
+    assert result.protocol.references.model_dump() == {"n": 4, "signal": "rank-percentile"}
+    assert result.protocol.attack_options == {"lira": {"level": "pair"}}
+    assert result.input.item_vectors == "none"
+    assert result.attacks["lira"].threshold == 0
     with pytest.raises(UsageError, match="need a target that is trained here"):
-        run_membership(DEMO, ItemSource(), MembershipConfig(["lira"], device="cpu"))
+        run_membership(DEMO, config=request)
 
 
-def test_what_reference_models_cannot_be_compared_with_is_said() -> None:
-    with pytest.raises(UsageError, match="Serve by fold-in"):
-        replace(DEMO, references=ReferenceModels(4), policy=ServingPolicy("popular"))
-    with pytest.raises(UsageError, match="it cannot help against them"):
-        replace(DEMO, references=ReferenceModels(4), defense=Popularity(50))
+def test_a_defense_is_compared_with_the_undefended_target() -> None:
+    scenario = replace(DEMO, policy=ServingPolicy("popular", k=20), defense=MethodConfig("popularity", {"pool": 200}))
+    result = run_membership(scenario, config=RULES_ONLY)
+    assert result.before is not None
+    assert result.static is not None
+    assert result.before.attacks["popular-list"].auc.value > 0.95
+    assert result.static.attacks["popular-list"].auc.high < 0.5  # its direction was learned on popular lists
+    assert result.attacks["popular-list"].auc.low > 0.5  # an attacker who adapts turns it round
+    assert result.utility is not None
+    assert result.utility.non_member_change is not None
+    assert result.utility.non_member_change.high < 0
 
 
-def test_inductive_attacks_are_judged_on_the_other_half(tmp_path: Path) -> None:
-    whole = run_membership(DEMO, ItemSource(), MembershipConfig(["rules"], device="cpu"))
-    half = run_membership(DEMO, ItemSource(), MembershipConfig(["rules"], inductive=True, device="cpu"))
-    assert half["n"] == whole["n"] - whole["n"] // 2
-    assert half["protocol"]["kind"] == "inductive"
+def test_inductive_attacks_score_the_other_half() -> None:
+    all_users = run_membership(DEMO, config=RULES_ONLY)
+    half = run_membership(DEMO, config=replace(RULES_ONLY, inductive=True))
+    assert half.n_users == all_users.n_users - all_users.n_users // 2
+    assert half.protocol.kind == "inductive"

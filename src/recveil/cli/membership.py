@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,7 @@ from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
     from recveil.audits.membership.observed_scenario import ObservedScenario
-    from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
+    from recveil.audits.membership.scenarios import TrainedScenario
     from recveil.core.membership_parts import OperatingPoint
     from recveil.core.results import MembershipResult
     from recveil.core.types import Estimate
@@ -40,6 +40,7 @@ Histories = Annotated[Path | None, typer.Option(help="Histories: user_id, item_i
 Lists = Annotated[Path | None, typer.Option(help="Lists: user_id, item_id, rank.")]
 Members = Annotated[Path | None, typer.Option(help="Members: user_id, member (0 or 1), or only the members' ids.")]
 
+DEFAULT_LIST_LENGTH = 100
 NEEDED_FILES = ("target_histories", "target_lists", "shadow_histories", "shadow_lists", "shadow_members")
 
 
@@ -158,9 +159,9 @@ def membership(options: MembershipOptions) -> None:
         raise typer.Exit(gate_report.exit_code)
 
 
-def _group_attack_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _group_attack_options(options: Mapping[str, object]) -> Mapping[str, Mapping[str, object]]:
     """Group options written attack.option by their attack."""
-    grouped: dict[str, dict[str, Any]] = {}
+    grouped: dict[str, dict[str, object]] = {}
     for key, value in options.items():
         attack, dot, name = key.partition(".")
         if not dot:
@@ -170,36 +171,26 @@ def _group_attack_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any
 
 
 def _make_trained_scenario(options: MembershipOptions, config: MembershipConfig) -> TrainedScenario:
-    from recveil.audits.membership.platforms import ServingPolicy
-    from recveil.audits.membership.references import ReferenceModels
-    from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
+    from recveil.workflows.membership import MembershipRequest
 
     if options.files:
         raise UsageError("Give either `data` or files of histories and lists, not both.")
-    target = MethodConfig(options.model, parse_options(options.option))
-    defense = None
-    if options.defense is not None:
-        defense = MethodConfig(options.defense, {} if options.pool is None else {"pool": options.pool})
-    policy = ServingPolicy(options.serving, options.seen, **({} if options.k is None else {"k": options.k}))
-    return TrainedScenario(
-        options.data or "",
-        target,
-        _make_shadow(options, target),
-        policy,
-        options.user_minimum,
-        defense,
-        ReferenceModels(options.references, options.signal) if config.needs_references else None,
-    )
-
-
-def _make_shadow(options: MembershipOptions, target: MethodConfig) -> MethodConfig:
-    """Make the shadow; one without a name is the target's model with its options."""
-    from recveil.audits.membership.scenarios import MethodConfig
-
-    shadow_options = parse_options(options.shadow_option)
-    if options.shadow_model is None:
-        return MethodConfig(target.name, {**target.options, **shadow_options})
-    return MethodConfig(options.shadow_model, shadow_options)
+    return MembershipRequest(
+        data=options.data or "",
+        model=options.model,
+        options=parse_options(options.option),
+        shadow_model=options.shadow_model,
+        shadow_options=parse_options(options.shadow_option),
+        serving=options.serving,
+        seen=options.seen,
+        k=DEFAULT_LIST_LENGTH if options.k is None else options.k,
+        user_minimum=options.user_minimum,
+        defense=options.defense,
+        defense_options={} if options.pool is None else {"pool": options.pool},
+        references=options.references,
+        signal=options.signal,
+        attacks=config.attacks,
+    ).scenario
 
 
 def _make_observed_scenario(options: MembershipOptions) -> ObservedScenario:

@@ -134,11 +134,12 @@ def membership(data: str, **settings: Any) -> MembershipResult:
 
     Args:
         data: a data set by name, a file, a folder, or `demo`.
-        **settings: options of `recveil membership`: model, options, shadow_model, attacks, serving, k, seed, ...
+        **settings: fields of `MembershipRequest`: model, options, shadow_model, attacks, serving, k, seed, ...
     """
-    from recveil.workflows.membership import run_membership
+    from recveil.workflows.membership import MembershipRequest, run_membership_on_data
 
-    return run_membership(data, **settings)
+    check_options("membership", settings, [f.name for f in fields(MembershipRequest)])
+    return run_membership_on_data(MembershipRequest(data=data, **settings))
 
 
 def _make_protocol(rules: Mapping[str, Any]) -> AuditProtocol:

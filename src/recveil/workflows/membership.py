@@ -24,12 +24,12 @@ from recveil.audits.membership.scenarios import MethodConfig, PreparedScenario, 
 from recveil.audits.membership.verdict import DEFAULT_MARGIN, judge_membership
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.files import check_output_file, write_atomically
-from recveil.core.membership_parts import MembershipProtocol
+from recveil.core.membership_parts import MembershipFindings, MembershipProtocol
 from recveil.core.protocols import MembershipAttack
 from recveil.core.results import MembershipResult
 from recveil.core.timing import Clock
 
-__all__ = ["MembershipConfig", "MembershipOutputs", "run_membership", "run_membership_on_data"]
+__all__ = ["MembershipConfig", "MembershipOutputs", "MembershipRequest", "run_membership", "run_membership_on_data"]
 
 TABLE_SUFFIXES = (".parquet", ".pq", ".csv")
 RULES_NAME = "rules"
@@ -93,6 +93,59 @@ class MembershipConfig:
         return run_membership_attacks(game, self.make_attacks(), seed=self.seed, inductive=self.inductive)
 
 
+@dataclass(frozen=True, kw_only=True)
+class MembershipRequest(MembershipConfig):
+    """A model to train and attack, in plain values.
+
+    Args:
+        data: name or path of the data set, or `demo`.
+        model: model under attack.
+        options: options of the model.
+        shadow_model: model that the attacker trains; the target's model and options by default.
+        shadow_options: options of the shadow model.
+        serving: lists of non-members: `"fold-in"` or `"popular"`.
+        seen: seen items in lists: `"excluded"`, `"kept"` or `"paper"`.
+        k: length of the lists.
+        user_minimum: interactions that a user must have; 20, or 5 with a sequential model.
+        defense: defense of the lists.
+        defense_options: options of the defense.
+        references: reference models; trained only where an attack needs them.
+        signal: signal of the reference models.
+        item_vectors: item vectors of the attacker.
+        item_texts: item texts of the attacker.
+    """
+
+    data: str
+    model: str = "als"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    shadow_model: str | None = None
+    shadow_options: Mapping[str, Any] = field(default_factory=dict)
+    serving: str = "fold-in"
+    seen: str = "excluded"
+    k: int = 100
+    user_minimum: int | None = None
+    defense: str | None = None
+    defense_options: Mapping[str, Any] = field(default_factory=dict)
+    references: int = 16
+    signal: str = "rank-percentile"
+    item_vectors: Path | None = None
+    item_texts: Path | None = None
+
+    @property
+    def scenario(self) -> TrainedScenario:
+        """The scenario; a shadow without a name is the target's model with its options."""
+        shadow_options = {**self.options, **self.shadow_options} if self.shadow_model is None else self.shadow_options
+        return TrainedScenario(
+            data=self.data,
+            target=MethodConfig(self.model, self.options),
+            shadow=MethodConfig(self.shadow_model or self.model, shadow_options),
+            policy=ServingPolicy(self.serving, self.seen, self.k),
+            user_minimum=self.user_minimum,
+            defense=None if self.defense is None else MethodConfig(self.defense, self.defense_options),
+            references=ReferenceModels(self.references, self.signal) if self.needs_references else None,
+        )
+
+
 @dataclass(frozen=True)
 class MembershipOutputs:
     """Files to write; None for those that nobody asked for.
@@ -138,28 +191,20 @@ def run_membership(
     """
     items, config, outputs = items or ItemSource(), config or MembershipConfig(), outputs or MembershipOutputs()
     outputs.check()
-    config.make_attacks()  # wrong names and options are found before the work
-    if config.needs_references and not scenario.has_references:
-        raise UsageError(
-            "Attacks with reference models need a target that is trained here. Give `data`, or leave them out."
-        )
+    _check_attacks(config, scenario)
     clock = Clock()
     with clock.measure_step("prepare the scenario"):
-        prepared = scenario.build(
-            items, with_item_vectors=config.needs_item_vectors, seed=config.seed, device=config.device
-        )
+        with_vectors = config.needs_item_vectors
+        prepared = scenario.build(items, with_item_vectors=with_vectors, seed=config.seed, device=config.device)
     with clock.measure_step("attack"):
         audit = config.attack(prepared.game)
-    with clock.measure_step("attack the compared games"):
-        compared = {
-            name: judge_membership(config.attack(game), margin=config.margin)
-            for name, game in (("before", prepared.before), ("static", prepared.static))
-            if game is not None
-        }
     findings = judge_membership(audit, margin=config.margin)
+    with clock.measure_step("attack the compared games"):
+        before, static = (_judge_compared_game(game, config) for game in (prepared.before, prepared.static))
     result = MembershipResult(
         **dict(findings),
-        **compared,
+        before=before,
+        static=static,
         input=prepared.input,
         protocol=_describe_protocol(config, prepared),
         filtered=prepared.filtered,
@@ -174,43 +219,24 @@ def run_membership(
 
 
 def run_membership_on_data(
-    data: str,
-    *,
-    model: str | MethodConfig,
-    shadow_model: str | MethodConfig | None = None,
-    defense: str | MethodConfig | None = None,
-    policy: ServingPolicy | None = None,
-    references: ReferenceModels | None = None,
-    items: ItemSource | None = None,
-    config: MembershipConfig | None = None,
+    request: MembershipRequest, *, outputs: MembershipOutputs | None = None, command_line: Sequence[str] = ()
 ) -> MembershipResult:
-    """Train a model on half of the users of a data set and attack it.
-
-    Args:
-        data: name or path of the data set, or `demo`.
-        model: the model under attack, by name or with options.
-        shadow_model: the model that the attacker trains; the target's model and options by default.
-        defense: a defense of the lists.
-        policy: how lists are served.
-        references: reference models; trained only where an attack needs them.
-        items: files of what the attacker knows of the items.
-        config: attacks, and how they are run.
-    """
-    config = config or MembershipConfig()
-    target = _make_method(model)
-    scenario = TrainedScenario(
-        data,
-        target,
-        target if shadow_model is None else _make_method(shadow_model),
-        policy or ServingPolicy(),
-        defense=None if defense is None else _make_method(defense),
-        references=(references or ReferenceModels()) if config.needs_references else None,
-    )
-    return run_membership(scenario, items=items, config=config)
+    """Train a model on half of the users of a data set and attack it; see `run_membership`."""
+    items = ItemSource(request.item_vectors, request.item_texts)
+    return run_membership(request.scenario, items=items, config=request, outputs=outputs, command_line=command_line)
 
 
-def _make_method(method: str | MethodConfig) -> MethodConfig:
-    return MethodConfig(method) if isinstance(method, str) else method
+def _check_attacks(config: MembershipConfig, scenario: TrainedScenario | ObservedScenario) -> None:
+    """Refuse unknown attacks and options, and attacks that the scenario cannot serve, before the work."""
+    config.make_attacks()
+    if config.needs_references and not scenario.has_references:
+        raise UsageError(
+            "Attacks with reference models need a target that is trained here. Give `data`, or leave them out."
+        )
+
+
+def _judge_compared_game(game: MembershipGame | None, config: MembershipConfig) -> MembershipFindings | None:
+    return None if game is None else judge_membership(config.attack(game), margin=config.margin)
 
 
 def _describe_protocol(config: MembershipConfig, prepared: PreparedScenario) -> MembershipProtocol:
@@ -238,7 +264,7 @@ def _write_outputs(
 
 def _write_scores(path: Path, users: NDArray[Any], audit: MembershipAudit) -> None:
     """Write one row for each scored user: id, scores of all attacks and rules, and the truth where it is known."""
-    columns: dict[str, Any] = {"user_id": users[audit.users], **audit.scores}
+    columns: dict[str, NDArray[Any]] = {"user_id": users[audit.users], **audit.scores}
     if audit.truth is not None:
         columns["member"] = audit.truth
     write_table = pyarrow.csv.write_csv if path.suffix.lower() == ".csv" else pyarrow.parquet.write_table

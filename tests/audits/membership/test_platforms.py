@@ -165,7 +165,7 @@ def test_policies_that_cannot_be_served_are_refused(split: MemberSplit) -> None:
         ServingPolicy("foldin")
     with pytest.raises(UsageError, match="No rule for seen items is called 'exclude'"):
         ServingPolicy(seen="exclude")
-    with pytest.raises(UsageError, match="k is 0"):
+    with pytest.raises(UsageError, match="`k` is 0"):
         ServingPolicy(k=0)
     with pytest.raises(
         UsageError, match=r"Lists of 500 items were asked for, but the histories of members hold \d+ items"

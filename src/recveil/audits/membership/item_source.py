@@ -46,7 +46,7 @@ class ItemSource:
 
     def __post_init__(self) -> None:
         if self.vectors and self.texts:
-            raise UsageError("Both item vectors and item texts were given. Give one of them.")
+            raise UsageError("Both `item_vectors` and `item_texts` were given. Give one of them.")
 
     def read_table(self, ids: Ids) -> ItemTable | None:
         """Read the vectors of these items; None where there is no file."""
@@ -54,7 +54,7 @@ class ItemSource:
             return ItemTable(encode_item_texts(read_texts(self.texts, ids)), "texts, hashed")
         if self.vectors is None:
             return None
-        table = read_embeddings(self.vectors, of="item")
+        table = read_embeddings(self.vectors, owner="item")
         rows = match_ids(normalize_ids(ids, "the items"), normalize_ids(table.ids, self.vectors))
         return ItemTable(scatter_rows(table.x, rows), "given")
 

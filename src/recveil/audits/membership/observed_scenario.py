@@ -104,7 +104,7 @@ class ObservedScenario:
         """Return the first k places of the lists."""
         width = platform.lists.shape[1]
         if self.k is not None and self.k > width:
-            raise UsageError(f"k is {self.k}, but the longest list in the files has {width} items. Use {width}.")
+            raise UsageError(f"`k` is {self.k}, but the longest list in the files has {width} items. Use {width}.")
         return platform.lists[:, : self.k]
 
 

@@ -65,7 +65,7 @@ class ServingPolicy:
         if self.seen not in SEEN_ITEM_RULES:
             raise unknown_name("rule for seen items", self.seen, SEEN_ITEM_RULES)
         if self.k < 1:
-            raise UsageError(f"k is {self.k}. A list needs at least one place.")
+            raise UsageError(f"`k` is {self.k}. A list needs at least one place.")
 
     def hides_seen_items(self, *, member: bool) -> bool:
         """Return whether lists of this class omit the items of the history."""
@@ -156,7 +156,7 @@ def train_platform(
     if policy.k > len(catalog):
         raise UsageError(
             f"Lists of {policy.k} items were asked for, but the histories of members hold {len(catalog)} items. "
-            f"Use k at most {len(catalog)}."
+            f"Use a `k` of at most {len(catalog)}."
         )
     train_rng, fold_rng = rng.spawn(2)
     model.fit(_build_member_split(history, held_out, members, catalog), rng=train_rng)
