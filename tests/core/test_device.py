@@ -2,32 +2,32 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.audits.catalog import MODELS
 from recveil.core import device
 from recveil.core.errors import UsageError
-from recveil.data.sources.catalog import load_data
+from recveil.core.random import make_generator
+from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.data.splits import leave_one_out
-from recveil.workflows.defended_release import fitted
+from recveil.models import MODELS
 
 
-def test_none_and_auto_take_what_is_there() -> None:
+def test_none_and_auto_choose_the_best_device_of_the_machine() -> None:
     there = "cuda" if torch.cuda.is_available() else "cpu"
-    assert device.resolve(None).type == device.resolve("auto").type == there
-    assert device.resolve("cpu") == torch.device("cpu")
+    assert device.resolve_device(None).type == device.resolve_device("auto").type == there
+    assert device.resolve_device("cpu") == torch.device("cpu")
 
 
 def test_an_unknown_device_is_refused() -> None:
     with pytest.raises(UsageError, match="No device is called 'gpu9'"):
-        device.resolve("gpu9")
+        device.resolve_device("gpu9")
 
 
-def test_cuda_asked_for_and_absent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_that_is_absent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UsageError, match="no CUDA here. Use --device cpu"):
-        device.resolve("cuda")
+    with pytest.raises(UsageError, match="no CUDA here. Use 'cpu'"):
+        device.resolve_device("cuda")
 
 
-def test_repeatable_changes_nothing_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_algorithms_end_with_their_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
 
@@ -35,7 +35,7 @@ def test_repeatable_changes_nothing_for_good(monkeypatch: pytest.MonkeyPatch) ->
         return torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
 
     def broken() -> None:
-        with device.repeatable():
+        with device.deterministic_algorithms():
             assert state() == (True, False)
             raise ValueError("halfway")
 
@@ -48,8 +48,9 @@ def test_repeatable_changes_nothing_for_good(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
 @pytest.mark.parametrize("name", ["bprmf", "dmf", "ncf", "lightgcn"])
 def test_on_a_gpu_the_same_seed_gives_the_same_bits(name: str) -> None:
-    split = leave_one_out(load_data("demo", seed=0))
-    first, again = (MODELS[name](epochs=3, device="cuda") for _ in range(2))
-    for model in (first, again):
-        fitted(model, split, [], seed=0)
-    np.testing.assert_array_equal(first.user_vectors_, again.user_vectors_)
+    split, vectors = leave_one_out(load_dataset_or_demo("demo", seed=0)), []
+    for _ in range(2):
+        with device.deterministic_algorithms():
+            model = MODELS.make(name, epochs=3, device="cuda").fit(split, rng=make_generator(0, "train"))
+        vectors.append(model.user_vectors_)
+    np.testing.assert_array_equal(*vectors)

@@ -1,7 +1,7 @@
 from recveil.core.errors import DataError, MissingExtra, RecveilError, TrainingError, UsageError, unknown_name
 
 
-def test_an_unknown_name_says_the_nearest_and_all() -> None:
+def test_an_unknown_name_is_answered_with_the_nearest_and_all_known() -> None:
     error = unknown_name("model", "lightgnc", ["lightgcn", "bprmf"])
     assert str(error) == "No model is called 'lightgnc'. Did you mean 'lightgcn'? Known: bprmf, lightgcn."
 

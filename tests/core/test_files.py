@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from recveil.core.errors import UsageError
-from recveil.core.files import check_output_file, make_folder, write_atomically
+from recveil.core.files import check_output_file, check_output_folder, make_folder, write_atomically
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:
@@ -29,21 +29,27 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_a_missing_folder_is_said_before_the_work(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist"):
-        check_output_file(tmp_path / "no" / "a.txt")
-    with pytest.raises(UsageError, match="it is a folder"):
-        check_output_file(tmp_path)
+def test_missing_parents_are_made_when_the_file_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "such" / "a.txt"
+    assert check_output_file(path) == path
+    assert not path.parent.exists()  # the check alone makes nothing
+    with write_atomically(path) as temporary:
+        temporary.write_text("hello")
+    assert path.read_text() == "hello"
+    assert make_folder(tmp_path / "new" / "folder").is_dir()
+    assert make_folder(tmp_path / "new" / "folder").is_dir()
 
 
-def test_a_folder_is_made_one_level_deep(tmp_path: Path) -> None:
-    assert make_folder(tmp_path / "new").is_dir()
-    assert make_folder(tmp_path / "new").is_dir()
-    with pytest.raises(UsageError, match="does not exist"):
-        make_folder(tmp_path / "no" / "new")
-    (tmp_path / "f").write_text("")
-    with pytest.raises(UsageError, match="it is a file"):
-        make_folder(tmp_path / "f")
+def test_places_that_cannot_be_written_to_are_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for check, path, reason in (
+        (check_output_file, tmp_path, "it is a folder"),
+        (check_output_file, tmp_path / "file" / "a.txt", "file is a file, not a folder"),
+        (check_output_folder, tmp_path / "file", "it is a file"),
+        (make_folder, tmp_path / "file" / "a" / "b", "file is a file, not a folder"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            check(path)
 
 
 def test_the_permissions_are_those_of_an_ordinary_file(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ def test_an_attribute_counts_the_known_and_follows_the_users() -> None:
     assert a.counts.tolist() == [1, 2]
     assert a.known.tolist() == [True, True, False, True]
     assert a.take(np.array([3, 0])).codes.tolist() == [1, 0]
-    assert not a.continuous
+    assert not a.is_numeric
 
 
 def test_a_continuous_attribute_knows_what_is_missing() -> None:
     a = Attribute("age", np.full(3, -1), (), values=np.array([30.0, np.nan, 50.0]))
-    assert a.continuous
+    assert a.is_numeric
     assert a.known.tolist() == [True, False, True]
     assert a.take(np.array([2])).values.tolist() == [50.0]
 
