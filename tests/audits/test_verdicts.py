@@ -1,25 +1,56 @@
-"""The verdict by cases; that it is right in worlds with known answers is shown in test_audit.py."""
+"""The verdict by cases; that it is right in worlds with known answers is shown in attribute/test_audit.py."""
 
 import math
 
 import numpy as np
+import pytest
 
-from recveil.audits.verdicts import AttackResult, TargetAudit
+from documents import build_attack
+from recveil.audits.verdicts import TargetAudit, judge_advantage
 from recveil.core.types import Estimate
 
 
-def with_advantage(value: float, low: float, high: float, *, resolution: float = 0.06, degenerate: bool = False) -> str:
-    e = Estimate(0.5, 0.4, 0.6, 100)
-    result = AttackResult(e, Estimate(value, low, high, 100), e, e, e, {}, inverted=False, degenerate=degenerate)
-    return TargetAudit("t", ("a", "b"), (50, 50), {}, result, {"x": 1.0}, 0.5, np.eye(2), 0.05, resolution, 1.0).verdict
+@pytest.mark.parametrize(
+    ("advantage", "options", "verdict"),
+    [
+        ((0.2, 0.1, 0.3), {}, "leak"),
+        ((0.2, 0.0, 0.4), {}, "inconclusive"),  # chance is not excluded
+        ((0.03, 0.01, 0.06), {}, "inconclusive"),  # something, but perhaps under the margin
+        ((0.02, 0.01, 0.04), {}, "none"),  # something, and all of it under the margin
+        ((0.0, 0.0, 0.04), {}, "none"),
+        ((0.0, 0.0, 0.04), {"degenerate": True}, "inconclusive"),
+        ((0.0, 0.0, 0.04), {"resolution": 0.3}, "inconclusive"),  # too few users to say so
+        ((0.2, 0.1, 0.3), {"margin": 0.25}, "inconclusive"),
+        ((math.nan, math.nan, math.nan), {}, "inconclusive"),
+    ],
+)
+def test_the_verdict_by_cases(advantage: tuple[float, float, float], options: dict[str, float], verdict: str) -> None:
+    rules = {"degenerate": False, "margin": 0.05, "resolution": 0.06, **options}
+    degenerate = bool(rules.pop("degenerate"))
+    assert judge_advantage(Estimate(*advantage, 100), degenerate, **rules) == verdict
 
 
-def test_the_verdict_by_cases() -> None:
-    assert with_advantage(0.2, 0.1, 0.3) == "leak"
-    assert with_advantage(0.2, 0.0, 0.4) == "inconclusive"  # chance is not excluded
-    assert with_advantage(0.03, 0.01, 0.06) == "inconclusive"  # something, but perhaps under the margin
-    assert with_advantage(0.02, 0.01, 0.04) == "none"  # surely something, and surely under the margin
-    assert with_advantage(0.0, 0.0, 0.04) == "none"
-    assert with_advantage(0.0, 0.0, 0.04, degenerate=True) == "inconclusive"
-    assert with_advantage(0.0, 0.0, 0.04, resolution=0.3) == "inconclusive"
-    assert with_advantage(math.nan, math.nan, math.nan) == "inconclusive"
+def test_a_target_tells_its_verdict_and_numbers_in_its_result() -> None:
+    attacks = {"one": build_attack(0.8, ["a", "b"]), "two": build_attack(0.5, ["a", "b"])}
+    audit = TargetAudit(
+        target="job",
+        labels=("a", "b"),
+        counts=(60, 40),
+        attacks=attacks,
+        headline=attacks["one"],
+        fold_shares={"one": 0.75, "two": 0.25},
+        p_value=0.001,
+        confusion=np.array([[0.8, 0.2], [1 / 3, 2 / 3]]),
+        margin=0.05,
+        resolution=0.06,
+        detectable=0.1,
+        n_undisclosed=3,
+    )
+    result = audit.to_result()
+    assert (result.verdict, result.sentence) == (audit.verdict, audit.sentence)
+    assert "job" in result.sentence
+    assert (result.n, result.chance, result.majority, result.n_undisclosed) == (100, 0.5, 0.6, 3)
+    assert (result.headline.attack, result.headline.p_value) == ("one", 0.001)
+    assert result.headline.advantage == attacks["one"].advantage
+    assert result.counts == {"a": 60, "b": 40}
+    assert result.confusion == [[0.8, 0.2], [0.3333, 0.6667]]

@@ -1,0 +1,3 @@
+"""The invented documents, as fixtures."""
+
+from documents import *  # noqa: F403
