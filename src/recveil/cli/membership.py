@@ -205,7 +205,7 @@ def _make_observed_scenario(options: MembershipOptions) -> ObservedScenario:
 
 
 def _print_result(result: MembershipResult, *, silent: bool) -> None:
-    """Print a line for each attack and rule, the verdict, the effect of a defense, and notes."""
+    """Print a line for each attack, the verdict, the effect of a defense, and notes."""
     if result.attacks:
         print_line(f"{'':16} {'AUC':>5} {'95 % interval':16} {'TPR at 1 % FPR'}", silent=silent)
     for name, attack in result.attacks.items():

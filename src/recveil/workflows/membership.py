@@ -1,4 +1,4 @@
-"""The flow of `recveil membership`: prepare a scenario, attack, build the result, write."""
+"""The flow of `recveil membership`: prepare, attack, build the result, write."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class MembershipConfig:
         return any(MEMBERSHIP_ATTACKS.traits(name).needs_item_vectors for name in self.attack_names)
 
     def make_attacks(self) -> dict[str, MembershipAttack]:
-        """Make the attacks with their options; an unknown name is an error with the nearest match."""
+        """Make the attacks; an unknown name is an error with the nearest match."""
         for name in self.attack_options:
             if name not in self.attack_names:
                 raise unknown_name("attack to be run", name, self.attack_names)
@@ -221,13 +221,19 @@ def run_membership(
 def run_membership_on_data(
     request: MembershipRequest, *, outputs: MembershipOutputs | None = None, command_line: Sequence[str] = ()
 ) -> MembershipResult:
-    """Train a model on half of the users of a data set and attack it; see `run_membership`."""
+    """Train a model on half of the users of a data set and attack it.
+
+    Args:
+        request: the model, the attacks, and how they are run.
+        outputs: files to write.
+        command_line: what made this result, kept in it.
+    """
     items = ItemSource(request.item_vectors, request.item_texts)
     return run_membership(request.scenario, items=items, config=request, outputs=outputs, command_line=command_line)
 
 
 def _check_attacks(config: MembershipConfig, scenario: TrainedScenario | ObservedScenario) -> None:
-    """Refuse unknown attacks and options, and attacks that the scenario cannot serve, before the work."""
+    """Refuse, before the work, attacks that cannot be made or served."""
     config.make_attacks()
     if config.needs_references and not scenario.has_references:
         raise UsageError(
@@ -263,7 +269,7 @@ def _write_outputs(
 
 
 def _write_scores(path: Path, users: NDArray[Any], audit: MembershipAudit) -> None:
-    """Write one row for each scored user: id, scores of all attacks and rules, and the truth where it is known."""
+    """Write one row for each scored user: id, all scores, and the truth if known."""
     columns: dict[str, NDArray[Any]] = {"user_id": users[audit.users], **audit.scores}
     if audit.truth is not None:
         columns["member"] = audit.truth

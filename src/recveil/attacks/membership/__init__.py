@@ -1,4 +1,4 @@
-"""Membership attacks: one file for each, and the rules that run beside all of them."""
+"""Membership attacks, one file for each, and the rules that run beside them."""
 
 from recveil.core.registry import Registry
 from recveil.core.traits import MembershipAttackTraits

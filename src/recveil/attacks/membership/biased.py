@@ -1,4 +1,4 @@
-"""The biased attack: a small network on difference vectors, trained on the shadow users and applied as it is.
+"""The biased attack: a small network on difference vectors of shadow users.
 
 Zhang et al., Membership Inference Attacks Against Recommender Systems (CCS 2021). DL-MIA calls it biased because it
 assumes that the target's recommender is the shadow's. Layers d-32-8-2, SGD at 0.01 with momentum 0.7.
@@ -43,7 +43,7 @@ HOLDOUT_DIVISOR = 5
 
 @dataclass
 class Biased:
-    """A network that separates members from non-members by difference vectors, trained on shadow users alone.
+    """A network on difference vectors, trained on shadow users alone.
 
     `rank_weights` gives the first items of a list the largest weight. The score is the log-odds of membership.
     """
@@ -122,7 +122,7 @@ class Biased:
 
 
 def _initialize_layers(sizes: tuple[int, ...], generator: torch.Generator) -> list[torch.Tensor]:
-    """Draw weights and offsets in turn as torch's linear layers do, from a generator of our own."""
+    """Draw weights and offsets in turn, as torch's linear layers do."""
     layers = []
     for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
         for shape in ((inputs, outputs), (outputs,)):

@@ -1,4 +1,4 @@
-"""A training step that is the same every time: on CUDA it is recorded once and replayed.
+"""A training step that is recorded once on CUDA and then replayed.
 
 A step of DL-MIA is some hundred small operations, which a GPU runs faster than Python can launch them. A CUDA graph is
 launched once a step. Everything the step needs, random numbers included, enters as tensors whose shapes never change.
@@ -17,7 +17,9 @@ WARMUP_STEPS = 3
 
 
 class GraphedStep:
-    """A callable that runs `step` on tensors of fixed shapes; on CUDA it replays a recording after the warm-up.
+    """A callable that runs `step` on tensors of fixed shapes.
+
+    On CUDA it replays a recording after the warm-up.
 
     A step may read and change tensors that stay in place (parameters, the state of optimizers), returns nothing, and
     draws no random numbers. A step that cannot be recorded is called as it is, with the same result.
@@ -46,7 +48,7 @@ class GraphedStep:
                 self._graph.replay()
 
     def _run_on_side_stream(self, inputs: Sequence[torch.Tensor]) -> None:
-        """Run the step on the stream that is recorded: its buffers must not belong to another stream."""
+        """Run the step on the recorded stream, so that its buffers belong to it."""
         self._side = self._side or torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._side):

@@ -1,4 +1,4 @@
-"""Difference vectors: the mean item vector of each user's history less that of the user's list.
+"""Difference vectors: the mean item vector of a history less that of a list.
 
 Zhang et al. (CCS 2021) and Chi et al. (2024): a recommender knows its members, so the lists of members lie nearer to
 their histories.
@@ -28,14 +28,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MissingVectors:
-    """Number of items in histories and in lists that have no vector and are left out of every mean."""
+    """Number of items without a vector, which are left out of every mean."""
 
     in_histories: int
     in_lists: int
 
 
 def compute_difference_vectors(watched: Watched, *, rank_weights: bool = False) -> NDArray[np.float32]:
-    """Compute the mean item vector of each history less that of each list: one row for each user.
+    """Compute the mean item vector of each history less that of each list.
 
     With `rank_weights` the j-th of k listed items (from 0) counts k - j times, as in the code of CCS 2021. Items
     without a vector are left out (`count_missing_vectors` counts them).
@@ -50,7 +50,7 @@ def compute_difference_vectors(watched: Watched, *, rank_weights: bool = False) 
 def compute_mean_vectors(
     watched: Watched, *, rank_weights: bool = False
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Compute the mean item vectors of the histories and of the lists, one row for each user."""
+    """Compute the mean item vectors of the histories and of the lists."""
     vectors = get_item_vectors(watched)
     n, k = watched.lists.shape
     owner, item = flatten_histories(watched.histories)
@@ -77,7 +77,7 @@ def get_item_vectors(watched: Watched) -> FloatArray:
 
 
 def flatten_histories(histories: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """Return the user and the item of every interaction, in the order of the histories."""
+    """Return the user and the item of every interaction, in order."""
     rows = [np.asarray(history, dtype=np.int64) for history in histories]
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     return np.repeat(np.arange(len(rows)), lengths), np.concatenate([np.empty(0, np.int64), *rows])
@@ -93,7 +93,10 @@ def _has_vector(item: IntArray, vectors: FloatArray) -> BoolArray:
 def _average_items(
     owner: IntArray, item: IntArray, weight: FloatArray, n: int, vectors: FloatArray, source: str
 ) -> NDArray[np.float32]:
-    """Average the vectors of each user's items by their weights; `source` names the items in errors."""
+    """Average the vectors of each user's items by weight.
+
+    `source` names the items in errors.
+    """
     keep = _has_vector(item, vectors)
     matrix = sparse.csr_array((weight[keep], (owner[keep], item[keep])), shape=(n, len(vectors)), dtype=np.float32)
     total = np.asarray(matrix.sum(1))

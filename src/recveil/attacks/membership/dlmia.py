@@ -1,4 +1,4 @@
-"""DL-MIA: membership from difference vectors, with the differences between shadow and target disentangled.
+"""DL-MIA: membership from disentangled and re-weighted difference vectors.
 
 Wang et al., Debiasing Learning for Membership Inference Attacks Against Recommender Systems (KDD 2022). An encoder
 (`vae`) turns the difference vectors of the shadow and of the target into features, and an attack predicts membership
@@ -65,7 +65,10 @@ CRITIC_LEARNING_RATE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class UserFeatures:
-    """Features of each user: `invariant` (n, q) and `specific` (n, r; no columns for encoders with one latent)."""
+    """Features of each user: `invariant` (n, q) and `specific` (n, r).
+
+    Encoders with one latent have no specific features (r = 0).
+    """
 
     invariant: FloatArray
     specific: FloatArray
@@ -73,7 +76,7 @@ class UserFeatures:
 
 @dataclass
 class DLMIA:
-    """Network on disentangled and re-weighted difference vectors of shadow and target.
+    """Network on disentangled and re-weighted difference vectors.
 
     `fit` with a reference that is then scored is the transductive attack of the paper; with another part of the target,
     or none, the inductive one. The score is the log-odds of membership.
@@ -139,7 +142,7 @@ class DLMIA:
             raise UsageError(f"kl_weight must be zero or more; got {self.kl_weight:g}.")
 
     def fit(self, shadows: Sequence[Shadow], *, reference: Watched | None = None, rng: np.random.Generator) -> Self:
-        """Train on the shadow worlds and, where `reference` is given, on what is seen of the target."""
+        """Train on the shadow worlds and, if given, on the reference users."""
         if not shadows:
             raise UsageError("No shadow world was given. DL-MIA learns from at least one whose members are known.")
         member = np.concatenate([np.asarray(shadow.member, dtype=bool) for shadow in shadows])
@@ -175,7 +178,10 @@ class DLMIA:
 
 @dataclass(frozen=True, eq=False)
 class FittedDLMIA:
-    """A trained encoder and attack with the units of their inputs; `weights` are the final ones, the shadow's first."""
+    """A trained encoder and attack, with the units of their inputs.
+
+    `weights` are the final weights of the users, the shadow's first.
+    """
 
     mean: torch.Tensor
     spread: torch.Tensor
@@ -205,9 +211,17 @@ class FittedDLMIA:
 def train_dlmia(
     options: DLMIA, x: FloatArray, member: BoolArray, *, rng: np.random.Generator, device: torch.device
 ) -> FittedDLMIA:
-    """Train both stages on difference vectors: first those of the shadow users, then those of the target's.
+    """Train both stages on the difference vectors of shadow and target.
 
-    `member` labels the shadow users, which are the first rows of `x`.
+    Args:
+        options: options of the attack.
+        x: difference vectors, those of the shadow users first.
+        member: membership of the shadow users.
+        rng: source of randomness.
+        device: device to train on.
+
+    Raises:
+        TrainingError: the scores are not finite.
     """
     mean, spread = x.mean(0), x.std(0)
     flat = spread <= 1e-6 * np.abs(mean)  # a constant column would blow up rounding errors
@@ -225,7 +239,10 @@ def train_dlmia(
 
 
 class DLMIATraining:
-    """Encoder, attack and their optimizers in training on one table; the first rows are the shadow's, with labels."""
+    """Encoder, attack and their optimizers in training on one table.
+
+    The first rows are the shadow's, with labels.
+    """
 
     def __init__(self, options: DLMIA, x: torch.Tensor, member: torch.Tensor, generator: torch.Generator) -> None:
         self.x, self.generator = x, generator
@@ -248,7 +265,10 @@ class DLMIATraining:
         self.step = GraphedStep(self._run_step, [*self.optimizers, *self.critic_optimizers])
 
     def run_epoch(self) -> None:
-        """Run one epoch in random order and batches of one size, which omits fewer users than there are batches."""
+        """Run one epoch in random order and in batches of one size.
+
+        That omits fewer users than there are batches.
+        """
         size = len(self.x) // self.batches
         order = torch.randperm(len(self.x), generator=self.generator, device=self.x.device)[: size * self.batches]
         table = [t[order] for t in (self.x, self.y, self.labelled.float(), self.weights)]

@@ -1,4 +1,4 @@
-"""Item vectors from item texts, by any sentence encoder or by the bundled one, which needs no download.
+"""Item vectors from item texts, by any sentence encoder or the bundled one.
 
 The bundled encoder hashes words and pairs of words and projects them at random: texts that share words get similar
 vectors. It knows no language; pass a sentence encoder for more (`encode` is any callable from texts to rows).

@@ -1,4 +1,4 @@
-"""LiRA: the likelihood ratio of the target's scores under reference models with and without the user.
+"""LiRA: likelihood ratio of scores under models with and without the user.
 
 Carlini et al., Membership Inference Attacks From First Principles (S&P 2022). An attacker who may ask the target for
 scores trains reference models like it, each on a random half of the users. The signals of the models that had a user,
@@ -46,7 +46,7 @@ MIN_VARIANCE = 1e-30
 
 @dataclass(frozen=True)
 class LiRA:
-    """Likelihood ratio of a user's scores under reference models with and without the user.
+    """Likelihood ratio of scores under reference models with and without the user.
 
     `level` is `"user"`, or `"pair"`, which averages the ratios of a user's pairs. `spread` is `"pooled"`, one variance
     for all rows, or `"row"`.
@@ -75,7 +75,9 @@ class LiRA:
 
 
 def compute_likelihood_ratios(rows: EvidenceRows, *, spread: str = "row") -> FloatArray:
-    """Compute the log likelihood ratio of each row: Gaussians of the models with it over those without.
+    """Compute the log likelihood ratio of each row.
+
+    It compares Gaussians of the models with the row and of the models without it.
 
     `spread="row"` takes the variances of each row from its own models, at least two of each kind; `"pooled"` takes one
     for all rows with and one for all without, which is better with few models.

@@ -1,4 +1,4 @@
-"""Evidence of attacks that compare the target with reference models, as rows of users or of user-item pairs.
+"""Evidence from reference models, as rows of users or of user-item pairs.
 
 Reference models are trained like the target, each on half of its users, so that each user is known to some and unknown
 to others. That is more than the other attacks have, which see lists alone.
@@ -63,9 +63,12 @@ def get_reference_signals(target: Watched) -> ReferenceSignals:
 def build_rows(
     signals: ReferenceSignals, level: str, transform: Callable[[FloatArray], FloatArray] = np.asarray
 ) -> EvidenceRows:
-    """Build a row for each pair, or for each user who has any: the mean over the user's pairs.
+    """Build a row for each pair, or for each user the mean over the pairs.
 
-    `transform` is applied to the signals of single pairs, before any mean.
+    Args:
+        signals: signals of the reference models and of the target.
+        level: `"pair"` or `"user"`; users without a pair have no row.
+        transform: applied to the signals of single pairs, before any mean.
     """
     signal, observed = transform(signals.reference), transform(signals.target)
     if level == "pair":
@@ -76,7 +79,14 @@ def build_rows(
 
 
 def compute_user_scores(signals: ReferenceSignals, row_scores: FloatArray, level: str, *, neutral: float) -> FloatArray:
-    """Compute one score for each scored user: the mean over the pairs, and `neutral` for users without a pair."""
+    """Compute one score for each scored user from the scores of rows.
+
+    Args:
+        signals: the signals that the rows were built from.
+        row_scores: a score for each row.
+        level: `"user"`, or `"pair"`, where the scores of a user's pairs are averaged.
+        neutral: score of users without a pair.
+    """
     users, row = np.unique(signals.user, return_inverse=True)
     scores = np.full(len(signals.trained_on), neutral)
     scores[users] = _average_by_row(row, row_scores) if level == "pair" else row_scores

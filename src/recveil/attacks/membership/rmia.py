@@ -67,7 +67,7 @@ class RMIA:
         return self
 
     def score(self, target: Watched) -> FloatArray:
-        """Return the share of others that each user outdoes; one half for users without evidence."""
+        """Return the share of users that each user outdoes; 0.5 without evidence."""
         signals = get_reference_signals(target)
         shares = compute_beaten_shares(build_rows(signals, self.level, _log_sigmoid), gamma=self.gamma)
         return compute_user_scores(signals, shares, self.level, neutral=NEUTRAL_SCORE)

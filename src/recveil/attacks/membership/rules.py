@@ -1,4 +1,6 @@
-"""Rules that look at one number and learn nothing but its direction: the baseline of every attack.
+"""Rules that look at one number and learn only its direction.
+
+They are the baseline of every attack.
 
 Where a platform serves members and non-members by different rules (members from the model, non-members from the popular
 items; seen items omitted for one class and not for the other), one of these rules separates the classes without any
@@ -30,7 +32,9 @@ def count_overlap(watched: Watched) -> FloatArray:
 
 
 def measure_popular_share(watched: Watched) -> FloatArray:
-    """Measure the share of each list that belongs to the popular list without the user's unlisted items.
+    """Measure the share of each list that belongs to the popular list.
+
+    Items of the history that are not listed are taken out of the popular list first.
 
     It is 1 where the list is exactly that. Popularity is counted on the histories that are seen.
     """
@@ -71,7 +75,10 @@ RULES: Mapping[str, Callable[[Watched], FloatArray]] = {
 
 
 def learn_rule_directions(shadows: Sequence[Shadow]) -> dict[str, float]:
-    """Learn on the shadow users which way each rule points: 1 where members have the larger numbers, else -1."""
+    """Learn the direction of each rule on the shadow users.
+
+    It is 1 where members have the larger numbers, else -1.
+    """
     if not shadows:
         raise UsageError("Rules learn their direction from shadow users, and none were given.")
     member = np.concatenate([shadow.member for shadow in shadows])
@@ -109,7 +116,7 @@ def _is_seen(watched: Watched) -> BoolArray:
 
 
 def _find_seen_unlisted(watched: Watched, width: int) -> IntArray:
-    """Find the items of each history that are not in the list, as user * width + item."""
+    """Find items of histories that are not listed, as user * width + item."""
     owner, item = flatten_histories(watched.histories)
     listed = np.arange(len(watched.lists))[:, None] * width + watched.lists
     return np.setdiff1d(owner * width + item, listed[watched.lists >= 0])

@@ -1,4 +1,4 @@
-"""Signals of how well a recommender knows the items of its users, from the scores of all items."""
+"""Signals of how well a recommender knows the items of its users."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ def _compute_block(scores: FloatArray, user: IntArray, item: IntArray, kind: str
 
 
 def _count_below(sorted_rows: torch.Tensor, value: FloatArray, user: IntArray, *, ties: bool) -> FloatArray:
-    """Count the numbers of the user's sorted row that are below each value, or with `ties` at most the value."""
+    """Count the numbers of the user's sorted row that are below each value.
+
+    With `ties`, numbers that equal the value count too.
+    """
     starts = np.searchsorted(user, np.arange(len(sorted_rows)))
     place = np.arange(len(user)) - starts[user]
     queries = np.zeros((len(sorted_rows), int(place.max()) + 1))

@@ -1,4 +1,4 @@
-"""The shadow-free attack: is the list nearer to the user's history, or to the popular list?
+"""The shadow-free attack: is the list nearer to the history than to popularity?
 
 Chi et al., Shadow-Free Membership Inference Attacks (IJCAI 2024): 1/|I - R| against 1/|R - B|, where I is the mean
 vector of the user's history, R that of the list, and B that of the popular list.
@@ -35,7 +35,7 @@ NEUTRAL_SCORE = 0.5
 
 @dataclass
 class ShadowFree:
-    """Comparison of each list with the user's history and with the popular list; learns nothing."""
+    """Comparison of each list with the history and with the popular list."""
 
     threshold: ClassVar[float | None] = NEUTRAL_SCORE
     """Members score above it, by the paper's rule."""
@@ -45,7 +45,7 @@ class ShadowFree:
         return self
 
     def score(self, target: Watched) -> FloatArray:
-        """Score each user from 0, the popular list itself, to 1, a list with the mean of the user's history."""
+        """Score each user from 0 (the popular list) to 1 (the mean of the history)."""
         history_means, list_means = compute_mean_vectors(target)
         to_history = np.linalg.norm(history_means - list_means, axis=1).astype(np.float64)
         to_popular = np.linalg.norm(list_means - _average_popular_items(target), axis=1).astype(np.float64)
@@ -54,7 +54,7 @@ class ShadowFree:
 
 
 def _average_popular_items(watched: Watched) -> FloatArray:
-    """Compute the mean vector of the most frequent items of the histories, as many as a list has."""
+    """Compute the mean vector of the most frequent items, as many as a list has."""
     vectors = get_item_vectors(watched)
     counts = np.where(np.all(np.isfinite(vectors), axis=1), count_items(watched, len(vectors))[: len(vectors)], 0)
     top = np.argsort(-counts, kind="stable")[: watched.lists.shape[1]]

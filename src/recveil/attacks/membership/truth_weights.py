@@ -1,4 +1,4 @@
-"""The weight estimator of DL-MIA: how far each difference vector is trusted, and its weight in training.
+"""The weight estimator of DL-MIA: how far each difference vector is trusted.
 
 The truth-level score of a user, eq. 9, is the error of the attack on the re-weighted features over its error on the
 disentangled ones. Each user has a score of its own, so the least-squares fit of eq. 11 is the ratio itself.
@@ -26,12 +26,17 @@ def draw_first_scores(n: int, generator: torch.Generator) -> torch.Tensor:
 
 
 def compute_truth_scores(reweighted: torch.Tensor, disentangled: torch.Tensor) -> torch.Tensor:
-    """Compute the score of each user from the attack's errors on both kinds of features, clipped to [0, 2] (eq. 9)."""
+    """Compute the score of each user from two errors of the attack (eq. 9).
+
+    It is clipped to [0, 2].
+    """
     return (reweighted.detach() / disentangled.detach().clamp(min=MIN_ERROR)).clamp(0, MAX_TRUTH_SCORE)
 
 
 def compute_sample_weights(scores: torch.Tensor, labelled: torch.Tensor) -> torch.Tensor:
-    """Compute the weight of each user, `softplus(score)`, scaled to mean 1 in shadow and in target.
+    """Compute the weight of each user, `softplus(score)`, scaled to mean 1.
+
+    Shadow and target are scaled apart.
 
     `labelled` marks the shadow users. No gradient goes through the weights.
     """

@@ -1,4 +1,4 @@
-"""The encoders of DL-MIA: difference vectors to latent features from which the vectors can be reconstructed.
+"""The encoders of DL-MIA, from difference vectors to latent features.
 
 `DualVAE` is the paper's: a Gaussian latent for features that recommenders have in common (invariant) and a von
 Mises-Fisher one for features of a single recommender (specific). `GaussianVAE` has one Gaussian latent: with a weight
@@ -101,7 +101,7 @@ class GaussianVAE(torch.nn.Module):
         self.critic = build_perceptron((latent, hidden, hidden, hidden, 1), generator) if gamma else None
 
     def draw_noise(self, n: int, generator: torch.Generator) -> list[torch.Tensor]:
-        """Draw the random numbers of n users, one row in each tensor; the critic's come last."""
+        """Draw the random numbers of n users, one row each; the critic's come last."""
         mixing = (
             [] if self.critic is None else [torch.rand(n, self.latent, generator=generator, device=generator.device)]
         )
@@ -127,10 +127,15 @@ class GaussianVAE(torch.nn.Module):
 
 
 def compute_critic_loss(critic: torch.nn.Module, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Compute the loss of a critic that separates features from features mixed between users.
+    """Compute the loss of a critic on features and on mixed features.
 
-    The order of the noise decides which user each coordinate is taken from. The best critic is the log density of the
-    features over that of independent coordinates; its mean is their total correlation.
+    The best critic is the log density of the features over that of independent coordinates; its mean is their total
+    correlation.
+
+    Args:
+        critic: network from features to a log ratio.
+        features: features of the users, (n, q).
+        noise: uniform numbers, (n, q); their order decides which user each coordinate of a mixed row is taken from.
     """
     real = features.detach()
     mixed = real.gather(0, noise.argsort(0))
@@ -139,12 +144,15 @@ def compute_critic_loss(critic: torch.nn.Module, features: torch.Tensor, noise: 
 
 
 def compute_gaussian_kl(mean: torch.Tensor, log_variance: torch.Tensor) -> torch.Tensor:
-    """Compute the divergence of each row's independent Gaussians from standard ones (eq. 6)."""
+    """Compute the divergence of each row from standard Gaussians (eq. 6)."""
     return 0.5 * (log_variance.exp() + mean.square() - 1 - log_variance).sum(1)
 
 
 def build_perceptron(sizes: tuple[int, ...], generator: torch.Generator) -> torch.nn.Sequential:
-    """Build linear layers with ReLU between them, drawn from our own generator and not from torch's global one."""
+    """Build linear layers with ReLU between them.
+
+    They are drawn from our own generator, not from torch's global one.
+    """
     layers: list[torch.nn.Module] = []
     for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
         layer = torch.nn.Linear(inputs, outputs, device="meta").to_empty(device=generator.device)

@@ -1,4 +1,4 @@
-"""The von Mises-Fisher distribution on the unit sphere of m dimensions: its divergence from uniform, and its samples.
+"""The von Mises-Fisher distribution on the unit sphere of m dimensions.
 
 Density `exp(k mu.z) / (area * 0F1(m/2; k^2/4))`: `mu` is the mean direction, `k` the concentration, zero for uniform.
 Everything follows from the ratio of Bessel functions `A_m(k) = I_{m/2}(k) / I_{m/2-1}(k)`, the length of the mean.
@@ -36,20 +36,29 @@ VmfNoise = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def compute_mean_length(k: torch.Tensor, m: int) -> torch.Tensor:
-    """Compute A_m(k), the length of the mean vector: 0 for uniform, towards 1 as k grows."""
+    """Compute A_m(k), the length of the mean: 0 for uniform, towards 1 as k grows."""
     over_k, ratio, _ = _compute_bessel_ratio(k, m)
     return _with_slope(k, ratio, _compute_slope(over_k, ratio, m))
 
 
 def kl_to_uniform(k: torch.Tensor, m: int) -> torch.Tensor:
-    """Compute the divergence from the uniform distribution, `k A - log 0F1`; its gradient is `k A'`."""
+    """Compute the divergence from the uniform distribution.
+
+    It is `k A - log 0F1`; its gradient is `k A'`.
+    """
     over_k, ratio, log_sum = _compute_bessel_ratio(k, m)
     wide = k.detach().double()
     return _with_slope(k, wide * ratio - log_sum, wide * _compute_slope(over_k, ratio, m))
 
 
 def draw_noise(n: int, m: int, generator: torch.Generator) -> VmfNoise:
-    """Draw the random numbers of `n` samples in `m` dimensions, one row for each."""
+    """Draw the random numbers of samples, one row for each.
+
+    Args:
+        n: number of samples.
+        m: dimensions.
+        generator: source of randomness.
+    """
     _check_dimensions(m)
     u = torch.rand(3, n, PROPOSALS_PER_DRAW, generator=generator, device=generator.device, dtype=torch.float64)
     radius = (-torch.expm1(torch.log(u[0]) * (2 / (m - 2)))).sqrt() if m > 2 else torch.ones_like(u[0])
@@ -61,11 +70,16 @@ def draw_noise(n: int, m: int, generator: torch.Generator) -> VmfNoise:
 
 
 def draw_samples(mu: torch.Tensor, k: torch.Tensor, noise: VmfNoise) -> torch.Tensor:
-    """Draw a sample for each unit vector `mu` (n, m) and concentration `k` (n,), differentiable in both.
+    """Draw a sample for each mean direction, differentiable in both parameters.
 
     Wood's rejection with Ulrich's beta samples for the part along `mu`, a uniform direction across it, and a
     Householder reflection of the first axis onto `mu`. The accepted proposal is held fixed and the gradient is taken
     through its image, as in the code of s-VAE; the dependence of the acceptance on k is ignored.
+
+    Args:
+        mu: mean directions, unit vectors (n, m).
+        k: concentrations (n,).
+        noise: random numbers of `draw_noise`.
     """
     m = mu.shape[1]
     _check_dimensions(m)
@@ -80,7 +94,7 @@ def draw_samples(mu: torch.Tensor, k: torch.Tensor, noise: VmfNoise) -> torch.Te
 def _split_along_mean(
     k: torch.Tensor, m: int, proposals: torch.Tensor, log_uniform: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return for each k the part of a sample along the mean direction, and the length of the rest."""
+    """Return the part of a sample along the mean, and the length of the rest."""
     root = (4 * k.square() + (m - 1) ** 2).sqrt()
     b = (m - 1) / (2 * k + root)
     e = _accept_proposals(k, b, root, m, proposals, log_uniform)
@@ -103,7 +117,10 @@ def _accept_proposals(
 
 @torch.no_grad()
 def _compute_bessel_ratio(k: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute A_m(k) / k, A_m(k) and log 0F1(m/2; k^2/4) = log I - (m/2-1) log(k/2) + log Gamma(m/2)."""
+    """Compute A_m(k) / k, A_m(k) and log 0F1(m/2; k^2/4).
+
+    The last is log I - (m/2-1) log(k/2) + log Gamma(m/2).
+    """
     _check_dimensions(m)
     k = k.double()
     order = m / 2 - 1
@@ -118,7 +135,7 @@ def _compute_bessel_ratio(k: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.
 
 
 def _expand_debye(k: torch.Tensor, v: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute I_{v+1} / I_v and log 0F1(v+1; k^2/4) for orders v that are not small and any k."""
+    """Compute I_{v+1} / I_v and log 0F1(v+1; k^2/4) for large orders v."""
     s = (k.square() + v**2).sqrt()
     exponents, of_value, of_slope = _build_debye_coefficients(k.device)
     powers = s.reciprocal()[..., None] ** exponents
@@ -132,7 +149,9 @@ def _expand_debye(k: torch.Tensor, v: float) -> tuple[torch.Tensor, torch.Tensor
 
 @cache
 def _build_debye_coefficients(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Build the coefficients of Debye's series of I, and of that of I' less it (without a common factor k^2 / s^2).
+    """Build the coefficients of Debye's series.
+
+    These are the series of I, and that of I' less it without a common factor k^2 / s^2.
 
     Columns are powers of 1/s, s^2 = k^2 + v^2, rows those of (v/s)^2.
     """

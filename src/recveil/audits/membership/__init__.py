@@ -1,4 +1,4 @@
-"""Membership inference: can an outsider tell which users a recommender was trained on?
+"""Membership inference: which users was a recommender trained on?
 
 An audit runs in a straight line, one file for each step:
 

@@ -1,4 +1,4 @@
-"""The membership audit: all attacks and rules on one game, with intervals that hold together."""
+"""The membership audit: all attacks and rules on one game."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MembershipAudit:
 
 @dataclass(frozen=True, eq=False)
 class _ScoredAttack:
-    """Scores of the target's users, and the score from which on a user is called a member."""
+    """Scores of the target's users, and the threshold of membership."""
 
     scores: FloatArray
     threshold: float

@@ -1,4 +1,4 @@
-"""The membership game: shadow worlds whose members are known, and a target whose members are to be found.
+"""The membership game: shadow worlds with known members, and a target.
 
 Attacks learn from the shadow worlds and see of the target what `Watched` holds. The true members of the target are kept
 apart and used once, after every score is computed.
@@ -23,7 +23,7 @@ __all__ = ["MembershipGame", "build_game"]
 
 @dataclass(frozen=True, eq=False)
 class MembershipGame:
-    """Shadow worlds, the target, and the true members of the target where they are known.
+    """Shadow worlds, the target, and its true members where they are known.
 
     `shadow_users` and `target_users` are the users' own ids, where known, to check that no user is in both.
     """
@@ -74,7 +74,14 @@ def build_game(
     shadow_users: NDArray[Any] | None = None,
     target_users: NDArray[Any] | None = None,
 ) -> MembershipGame:
-    """Build the game of two platforms: the attacker knows all of the shadow, and sees the target from outside."""
+    """Build the game of two platforms.
+
+    Args:
+        shadow: the platform of which the attacker knows all.
+        target: the platform that the attacker sees from outside.
+        shadow_users: ids of the shadow's users, where known.
+        target_users: ids of the target's users, where known.
+    """
     shadows = (Shadow(shadow.watched, shadow.member),)
     return MembershipGame(shadows, target.watched, target.member, shadow_users, target_users)
 

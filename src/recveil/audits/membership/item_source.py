@@ -1,4 +1,4 @@
-"""Item vectors of an outsider: from a table, from texts, or factored from histories."""
+"""Item vectors of an outsider: given, from texts, or factored from histories."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ class ItemTable:
 
 @dataclass(frozen=True)
 class ItemSource:
-    """Files of what an outsider knows of the items: a table of vectors, or texts. Without files nothing is known."""
+    """Files of what an outsider knows of the items: vectors or texts.
+
+    Without files nothing is known.
+    """
 
     vectors: Path | None = None
     texts: Path | None = None

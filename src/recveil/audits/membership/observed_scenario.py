@@ -1,4 +1,4 @@
-"""A scenario from files: histories and lists of two platforms that were seen from outside."""
+"""A scenario from files: two platforms that were seen from outside."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ObservedScenario:
 
     @property
     def has_references(self) -> bool:
-        """Whether reference models will be trained: never, for there is no model to train."""
+        """Whether reference models will be trained; there is no model to train."""
         return False
 
     def build(self, items: ItemSource, *, with_item_vectors: bool, seed: int, device: str | None) -> PreparedScenario:

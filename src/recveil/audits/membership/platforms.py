@@ -1,4 +1,4 @@
-"""A platform under attack: a recommender trained on members, and the lists it serves to members and non-members.
+"""A platform: a recommender trained on members, and the lists it serves.
 
 The newest item of every user, member or not, is held out: it is not trained on, not folded in and not visible to the
 outsider. The held-out items of members choose the epoch of the training; those of non-members measure what their lists
@@ -117,7 +117,7 @@ class TrainedPlatform:
         return ServedPlatform(watched, self.member, self.popularity, self.held_out, self.policy)
 
     def score(self, users: IntArray) -> FloatArray:
-        """Score every item for these users; the score of an item outside the catalog is NaN."""
+        """Score every item for these users; items outside the catalog score NaN."""
         number_in_class = np.where(self.member, np.cumsum(self.member), np.cumsum(~self.member)) - 1
         scores = np.full((len(users), len(self.popularity)), np.nan)
         is_member = self.member[users]
@@ -128,7 +128,13 @@ class TrainedPlatform:
 
 
 def factor_items(part: Dataset, model: Recommender, *, rng: np.random.Generator) -> FloatArray:
-    """Return the item vectors of a model trained on all of the item-vector part (the papers: d = 100)."""
+    """Return the item vectors of a model trained on all interactions of a part.
+
+    Args:
+        part: interactions to factor.
+        model: the untrained model (the papers: 100 factors).
+        rng: source of randomness.
+    """
     empty = part.take(np.empty(0, dtype=np.int64))
     return np.asarray(model.fit(Split(part, empty, empty), rng=rng).item_vectors_)
 
@@ -176,12 +182,26 @@ def train_and_serve(
     *,
     rng: np.random.Generator,
 ) -> ServedPlatform:
-    """Train a model on the members of a part and serve all of its users; see `train_platform`."""
+    """Train a model on the members of a part and serve all users.
+
+    Args:
+        part: users of a shadow or of a target, and which of them are members.
+        model: the untrained model.
+        policy: how lists are served.
+        item_vectors: what an outsider knows of the items.
+        rng: source of randomness.
+    """
     return train_platform(part, model, policy, rng=rng).serve_lists(item_vectors)
 
 
 def defend_lists(platform: ServedPlatform, defense: ListDefense, *, rng: np.random.Generator) -> ServedPlatform:
-    """Return the same platform with its lists defended."""
+    """Return the same platform with its lists defended.
+
+    Args:
+        platform: the undefended platform.
+        defense: the defense.
+        rng: source of randomness.
+    """
     owner, item = flatten_histories(platform.watched.histories)
     shape = (len(platform.member), len(platform.popularity))
     seen = sparse.csr_array((np.ones(len(item)), (owner, item)), shape=shape)
@@ -191,7 +211,7 @@ def defend_lists(platform: ServedPlatform, defense: ListDefense, *, rng: np.rand
 
 
 def measure_hit_rates(platform: ServedPlatform) -> ServedHits:
-    """Measure how often the held-out item is in the list, for members and for non-members."""
+    """Measure how often the held-out item is in the list, for each class."""
     hits, has_held_out = _find_hits(platform), platform.held_out >= 0
     return ServedHits(
         members=estimate_mean(hits[has_held_out & platform.member]),
@@ -251,7 +271,10 @@ def _score_by_fold_in(
     *,
     rng: np.random.Generator,
 ) -> ScoreUsers:
-    """Return a scorer that folds in each history; users without an item of the catalog get the popular items."""
+    """Return a scorer that folds in each history.
+
+    Users without an item of the catalog get the popular items.
+    """
     if not isinstance(model, FoldInRecommender):
         raise UsageError(
             f"{type(model).__name__} cannot serve users it was not trained on. Serve the non-members by 'popular'."
@@ -274,7 +297,10 @@ def _score_by_fold_in(
 
 
 def _hold_out_newest(data: Dataset) -> tuple[Dataset, IntArray]:
-    """Return the histories without their newest item, and that item; -1 for users who have too few."""
+    """Return the histories without their newest item, and that item.
+
+    It is -1 for users who have too few items.
+    """
     order = np.lexsort((np.arange(len(data)) if data.time is None else data.time, data.user))
     size = np.bincount(data.user, minlength=data.n_users)
     if not size.all():

@@ -1,7 +1,7 @@
-"""Reference models of a target: trained as the attacker believes the target was, each on half of its users.
+"""Reference models of a target: models like it, each on half of its users.
 
 Every user is in one half of the models and not in the other. The target and all reference models are asked for scores
-of the items of each history; users whom a model was not trained on are folded in, as on the platform. Only items that
+of the items of each history; users that a model was not trained on are folded in, as on the platform. Only items that
 all models know are used: an item is in a catalog because some member has it, which would reveal a member who is the
 only one to have it.
 """
@@ -30,7 +30,7 @@ MIN_REFERENCE_MODELS = 4
 
 @dataclass(frozen=True)
 class ReferenceModels:
-    """Number of reference models, and the signal that is taken from their scores and the target's.
+    """Number of reference models, and the signal taken from scores.
 
     `"rank-percentile"` suits every model; `"log-odds"` those trained by cross-entropy, `"bpr-margin"` those by BPR.
     """
@@ -89,7 +89,13 @@ class ReferenceModels:
 
 
 def draw_halves(n_users: int, n_models: int, rng: np.random.Generator) -> BoolArray:
-    """Draw which users are in which model: every user in half of them."""
+    """Draw which users are in which model: every user in half of them.
+
+    Args:
+        n_users: number of users.
+        n_models: number of models, even.
+        rng: source of randomness.
+    """
     inside: BoolArray = rng.permuted(np.tile(np.arange(n_models) < n_models // 2, (n_users, 1)), axis=1)
     return inside
 
@@ -103,7 +109,10 @@ def find_shared_items(target: TrainedPlatform, trained_on: BoolArray) -> BoolArr
 
 @dataclass(frozen=True, eq=False)
 class _SharedPairs:
-    """Users with an item that all models know, and those items of their histories, numbered from 0."""
+    """Users with an item that all models know, and those items of theirs.
+
+    Items are numbered from 0.
+    """
 
     users: IntArray
     histories: list[IntArray]

@@ -1,4 +1,4 @@
-"""Scenarios of a membership audit: a model trained here and its shadow, or two platforms seen from outside.
+"""Scenarios of a membership audit; here a model to be trained and its shadow.
 
 Both are prepared into games: histories and lists of shadow and target, item vectors, and the members.
 """
@@ -59,7 +59,7 @@ class MethodConfig:
 
 @dataclass(frozen=True, eq=False)
 class PreparedScenario:
-    """The game to be played, and the facts of the result that are known before any attack.
+    """The game to be played, and the facts that are known before any attack.
 
     With a defense there are two more games to compare: `before`, where nothing is defended, and `static`, where the
     target is defended and the attacker learns from an undefended shadow.
@@ -78,7 +78,7 @@ class PreparedScenario:
 
 @dataclass(frozen=True)
 class TrainedScenario:
-    """A target to be trained here, the shadow that the attacker trains, and how both serve.
+    """A target to be trained, the shadow of the attacker, and how both serve.
 
     Args:
         data: name or path of the data set, or `demo`.
@@ -117,7 +117,10 @@ class TrainedScenario:
 
     @property
     def minimums(self) -> tuple[int, int]:
-        """Interactions that a user and an item must have: 20 and 1, or 5 and 5 where a model learns sequences."""
+        """Interactions that a user and an item must have.
+
+        They are 20 and 1, or 5 and 5 where a model learns sequences.
+        """
         is_sequential = any(MODELS.traits(config.name).is_sequential for config in (self.target, self.shadow))
         users, items = (5, 5) if is_sequential else (20, 1)
         return users if self.user_minimum is None else self.user_minimum, items
@@ -179,7 +182,10 @@ class TrainedScenario:
     def _collect_signals(
         self, split: MemberSplit, target: TrainedPlatform, *, seed: int, device: str | None
     ) -> ReferenceSignals | None:
-        """Train reference models of the shadow's kind, which is what the attacker takes the target for."""
+        """Train reference models of the shadow's kind and collect their signals.
+
+        The attacker takes the target for a model of this kind.
+        """
         if self.references is None:
             return None
 

@@ -1,4 +1,4 @@
-"""The verdict on membership: one word, the strongest attack, one sentence, and the curves behind them."""
+"""The verdict on membership, its sentence, and the curves behind it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_CURVE_POINTS = 60
 
 
 def judge_membership(audit: MembershipAudit, *, margin: float = DEFAULT_MARGIN) -> MembershipFindings:
-    """Judge an audit: verdict, strongest attack, sentence and curves, beside the numbers.
+    """Judge an audit: verdict, strongest attack, sentence and curves.
 
     The verdict is `unknown` where the members of the target are not known.
     """
@@ -67,7 +67,10 @@ def decide_verdict(results: Iterable[MembershipAttackResult], *, margin: float =
 
 
 def compute_roc_curves(audit: MembershipAudit) -> dict[str, list[list[float]]]:
-    """Compute for each attack and rule pairs of false and true positive rate, evenly spaced on a logarithmic scale."""
+    """Compute pairs of false and true positive rate for each attack and rule.
+
+    They are evenly spaced on a logarithmic scale.
+    """
     if audit.truth is None:
         return {}
     return {
@@ -77,7 +80,10 @@ def compute_roc_curves(audit: MembershipAudit) -> dict[str, list[list[float]]]:
 
 
 def compute_roc_points(member_scores: FloatArray, nonmember_scores: FloatArray) -> list[list[float]]:
-    """Compute the share of members found when one non-member is accused, a few, and so on up to all of them."""
+    """Compute the share of members found at growing false positive rates.
+
+    The rates run from one accused non-member to all of them.
+    """
     thresholds, n = np.sort(nonmember_scores)[::-1], len(nonmember_scores)
     allowed = np.unique(np.geomspace(1, n, min(MAX_CURVE_POINTS, n)).astype(np.int64))
     shares = [float((member_scores > thresholds[a]).mean()) if a < n else 1.0 for a in allowed]
