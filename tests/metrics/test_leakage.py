@@ -1,4 +1,4 @@
-"""Scores of guesses against scikit-learn, and the relabelling that turns an always-wrong attacker round."""
+"""Attack scores against scikit-learn, and the relabeling of an attacker who is always wrong."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_absent_classes_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize("K", [2, 3, 4, 5])
-def test_an_attacker_who_is_always_wrong_in_one_way_is_turned_round(K: int) -> None:
+def test_an_attacker_who_is_consistently_wrong_is_relabeled(K: int) -> None:
     truth = np.repeat(np.arange(K), 10)
     wrong = (truth + 1) % K
     counts = leakage.compute_confusion(truth, wrong, K)
@@ -70,7 +70,7 @@ def test_an_attacker_who_is_always_wrong_in_one_way_is_turned_round(K: int) -> N
 
 @settings(deadline=None, max_examples=40)
 @given(cases)
-def test_guessing_power_is_what_the_best_relabelling_reaches(case: tuple[int, int, int]) -> None:
+def test_guessing_power_is_reached_by_the_best_relabeling(case: tuple[int, int, int]) -> None:
     truth, guess, _ = guesses(*case)
     K = case[1]
     counts = leakage.compute_confusion(truth, guess, K)
@@ -83,7 +83,7 @@ def test_guessing_power_is_what_the_best_relabelling_reaches(case: tuple[int, in
         assert leakage.compute_advantage(reached, 2) == pytest.approx(abs(2 * leakage.balanced_accuracy(counts) - 1))
 
 
-def test_a_tie_or_a_guess_never_made_keeps_its_name() -> None:
+def test_ties_and_unused_predictions_keep_their_label() -> None:
     assert leakage.learn_relabeling(np.ones((3, 3))).tolist() == [0, 1, 2]
     constant = leakage.compute_confusion(np.array([0, 1, 2]), np.array([1, 1, 1]), 3)
     assert leakage.learn_relabeling(constant).tolist() == [0, 1, 2]
@@ -91,7 +91,7 @@ def test_a_tie_or_a_guess_never_made_keeps_its_name() -> None:
 
 
 @pytest.mark.parametrize("K", [2, 3, 7])
-def test_advantage_is_nothing_at_chance_and_one_at_certainty(K: int) -> None:
+def test_advantage_is_zero_at_chance_and_one_at_certainty(K: int) -> None:
     assert leakage.compute_advantage(1 / K, K) == pytest.approx(0)
     assert leakage.compute_advantage(1, K) == pytest.approx(1)
     assert leakage.compute_advantage(0, K) == pytest.approx(-1 / (K - 1))

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.metrics.pareto import find_knee, find_pareto_front, hypervolume
@@ -32,6 +32,7 @@ def test_a_gain_in_ranking_counts_as_no_cost() -> None:
     assert hypervolume([(0.5, -3.0)]) == hypervolume([(0.5, 0.0)])
 
 
+@settings(deadline=None, max_examples=50)
 @given(points)
 def test_more_points_are_never_worth_less_and_beaten_ones_nothing(given_points: list[tuple[float, float]]) -> None:
     whole = hypervolume(given_points)
@@ -41,6 +42,7 @@ def test_more_points_are_never_worth_less_and_beaten_ones_nothing(given_points: 
     assert hypervolume(front) == pytest.approx(whole)
 
 
+@settings(deadline=None, max_examples=50)
 @given(points)
 def test_it_is_the_share_of_random_places_that_some_point_beats(given_points: list[tuple[float, float]]) -> None:
     places = np.random.default_rng(0).random((2000, 2)) * (1.0, 100.0)
@@ -50,8 +52,9 @@ def test_it_is_the_share_of_random_places_that_some_point_beats(given_points: li
     assert hypervolume(given_points) == pytest.approx(beaten.mean(), abs=0.06)
 
 
+@settings(deadline=None, max_examples=50)
 @given(points)
-def test_nobody_on_the_front_is_beaten_and_everybody_else_is(given_points: list[tuple[float, float]]) -> None:
+def test_points_of_the_front_are_undominated_and_all_others_dominated(given_points: list[tuple[float, float]]) -> None:
     kept = set(find_pareto_front(given_points).tolist())
     for i, (a, c) in enumerate(given_points):
         better = [j for j, (b, d) in enumerate(given_points) if b <= a and d <= c and ((b, d) != (a, c) or j < i)]

@@ -1,4 +1,4 @@
-"""Against simulation: what is said to be seen 95 % of the time is."""
+"""Power statements against simulation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recveil.metrics.power import allow_for_learning, compute_advantage_error, c
 
 
 @pytest.mark.parametrize(("folds", "seeds"), [(5, 1), (5, 2), (10, 1)])
-def test_a_mean_so_far_from_the_null_is_seen_as_often_as_said(folds: int, seeds: int) -> None:
+def test_a_mean_at_the_threshold_is_detected_with_the_stated_power(folds: int, seeds: int) -> None:
     """Folds are independent; further deals of the same users repeat their mean with other noise within."""
     rng = np.random.default_rng(0)
     share = 1 / (folds - 1)

@@ -157,7 +157,7 @@ def test_evaluate_leaves_the_validation_item_out_for_the_test_item_only() -> Non
         r.evaluate(lambda u: scores, split, part="train")
 
 
-def test_a_scoring_function_of_the_wrong_shape_is_told() -> None:
+def test_scores_of_the_wrong_shape_are_refused() -> None:
     _, split = random_world(0)
     with pytest.raises(DataError, match=r"shape \(7, 3\) for 7 users and 12 items"):
         r.rank(lambda u: np.zeros((len(u), 3)), split.test, r.collect_seen_items(split.train))
@@ -197,7 +197,7 @@ def test_a_paired_difference_is_tighter_than_its_sides() -> None:
         r.estimate_difference(before, before[:-1])
 
 
-def test_classes_are_averaged_apart_and_the_undisclosed_left_out() -> None:
+def test_classes_are_averaged_apart_without_undisclosed_users() -> None:
     gender = Attribute("gender", np.array([0, 1, -1, 1, 0]), ("f", "m"))
     found = r.estimate_by_class(np.array([0.2, 0.4, 0.6]), np.array([1, 2, 3]), gender)
     assert found["m"].value == pytest.approx(0.4)

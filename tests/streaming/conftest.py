@@ -1,4 +1,4 @@
-"""A small table in parts, with a leak that needs more than a mean to be seen."""
+"""A small table in parts, with a leak beyond the means of the classes."""
 
 from __future__ import annotations
 

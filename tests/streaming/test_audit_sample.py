@@ -23,7 +23,7 @@ GENDER = AttributeSource(None, ("gender",))
 
 
 @pytest.mark.parametrize(("K", "margin"), [(2, 0.05), (3, 0.05), (2, 0.1)])
-def test_the_audit_of_so_many_users_says_itself_that_they_are_enough(K: int, margin: float) -> None:
+def test_the_audit_of_the_needed_users_has_the_stated_power(K: int, margin: float) -> None:
     d, rules = 8, CrossValidation(5, 1)
     n = count_needed_users(K, d, rules, margin)
     rng = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def test_users_are_drawn_by_class_with_their_own_vectors_and_classes(
     assert set(np.asarray(other.ids)) != set(np.asarray(drawn.ids))
 
 
-def test_the_cloaked_table_is_drawn_from_alike(make: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_same_users_are_drawn_from_the_cloaked_table(make: Callable[..., Any], tmp_path: Path) -> None:
     world = make()
     table = open_table(world.path)
     cloak_table(table, GENDER, Gaussian(), tmp_path / "out")

@@ -48,7 +48,7 @@ def test_blocks_are_the_rows_in_order_however_they_are_cut(
     assert starts[0] == 0
 
 
-def test_the_vectors_are_looked_at_where_the_reader_put_them(make: Callable[..., Any]) -> None:
+def test_vectors_are_read_without_a_copy(make: Callable[..., Any]) -> None:
     table = open_table(make().path)
     block = next(table.read_blocks(table.list_spans()[0], []))
     values = block.columns.column("embedding").flatten()
@@ -110,7 +110,7 @@ def test_an_npy_file_is_read_by_blocks_and_written_back(tmp_path: Path, monkeypa
         open_table(tmp_path / "x.npy", pa.array([1, 2]))
 
 
-def test_what_does_not_fit_together_is_named(make: Callable[..., Any], tmp_path: Path) -> None:
+def test_files_that_differ_are_named(make: Callable[..., Any], tmp_path: Path) -> None:
     world = make()
     odd = world.path / "part-9.parquet"
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(8, np.float32)), 4)

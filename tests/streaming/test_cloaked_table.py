@@ -1,4 +1,4 @@
-"""A large table cloaked is the table cloaked in memory, and a job that is cut short ends as one that was not."""
+"""A large table is cloaked as in memory, and an interrupted job ends like one that ran through."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize("method", [Gaussian(), Sliced(rounds=3)])
-def test_a_job_that_stops_is_taken_up_where_it_stopped(
+def test_an_interrupted_job_resumes_with_the_missing_parts(
     make: Callable[..., Any], tmp_path: Path, method: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, out = make(parts=5), tmp_path / "out"
@@ -219,7 +219,7 @@ def test_one_broken_file_among_many_is_named_and_nothing_is_written(make: Callab
     assert list(out.glob("*.parquet")) == []
 
 
-def test_a_full_disk_leaves_whole_parts_and_the_job_goes_on(make: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_full_disk_leaves_whole_parts_and_the_job_resumes(make: Callable[..., Any], tmp_path: Path) -> None:
     world, out = make(n=6000, d=16, parts=6), tmp_path / "small"
     out.mkdir()
     size = (world.path / "part-0.parquet").stat().st_size
@@ -240,7 +240,7 @@ def test_a_full_disk_leaves_whole_parts_and_the_job_goes_on(make: Callable[..., 
         subprocess.run(["umount", str(out)], check=True)
 
 
-def test_what_cannot_be_asked_of_a_large_table_is_said(
+def test_unsupported_requests_are_refused(
     make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = open_table(make(n=100).path)

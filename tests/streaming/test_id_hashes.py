@@ -1,4 +1,4 @@
-"""Hashes of ids: they keep apart what differs, do not hang on how rows are cut, and find what is there twice."""
+"""Hashes of ids: distinct for distinct ids, independent of blocks, and repeats are found."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_numbers_and_texts_meet_where_asked() -> None:
     assert (hash_ids(numbers, "") != hash_ids(texts, "")).all()
 
 
-def test_keys_are_as_good_as_drawn() -> None:
+def test_keys_look_random() -> None:
     keys = mix_bits(np.arange(100_000), 3).astype(np.float64) / 2.0**64
     assert abs(keys.mean() - 0.5) < 0.005
     assert abs(np.corrcoef(keys[1:], keys[:-1])[0, 1]) < 0.01
@@ -44,7 +44,7 @@ def test_keys_are_as_good_as_drawn() -> None:
 
 
 @pytest.mark.parametrize("piece", [7, 1 << 22])
-def test_what_is_there_twice_is_found_across_runs(tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_hashes_are_found_across_runs(tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "SLICE_HASHES", piece)
     every = mix_bits(np.arange(200))
     runs = [tmp_path / name for name in "abc"]

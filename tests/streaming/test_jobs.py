@@ -1,4 +1,4 @@
-"""A job is known by what it does, keeps its map while it runs, and does not write over what is not its own."""
+"""Jobs: an id for what they do, a saved map while they run, and no file of another job overwritten."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_another_input_target_method_or_seed_is_another_job(make: Callable[..., 
 
 
 @pytest.mark.parametrize("rounds", [False, True])
-def test_a_map_that_is_kept_comes_back_for_its_own_job_only(tmp_path: Path, rounds: bool) -> None:
+def test_a_saved_map_is_loaded_by_its_own_job_only(tmp_path: Path, rounds: bool) -> None:
     rng = np.random.default_rng(0)
 
     def some(*shape: int) -> torch.Tensor:
@@ -69,7 +69,7 @@ def test_a_map_that_is_kept_comes_back_for_its_own_job_only(tmp_path: Path, roun
     )
 
 
-def test_what_another_job_wrote_is_not_touched(make: Callable[..., Any], tmp_path: Path) -> None:
+def test_files_of_another_job_are_not_overwritten(make: Callable[..., Any], tmp_path: Path) -> None:
     world = make(n=60)
     table, out = open_table(world.path), tmp_path / "out"
     todo, found = plan_outputs(table, out, "job")
@@ -85,7 +85,7 @@ def test_what_another_job_wrote_is_not_touched(make: Callable[..., Any], tmp_pat
         plan_outputs(one, tmp_path / "x.npy", "job")
 
 
-def test_nothing_is_left_behind_and_nobody_may_look(make: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_work_folder_is_private_and_removed(make: Callable[..., Any], tmp_path: Path) -> None:
     table, out = open_table(make(n=60).path), tmp_path / "out"
     work = make_work_folder(table, out)
     assert work.stat().st_mode & 0o077 == 0

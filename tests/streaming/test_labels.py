@@ -1,4 +1,4 @@
-"""Classes of a large table are those that the same columns have in memory, wherever they stand."""
+"""Classes of a large table are those of the same columns in memory, in the table or in another file."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_classes_of_one_user_become_one(make: Callable[..., Any], tmp_path: Path
     assert "'x', 'y' were made one class" in labels.notes[0]
 
 
-def test_what_cannot_be_a_target_is_said(make: Callable[..., Any], tmp_path: Path) -> None:
+def test_columns_that_cannot_be_targets_are_refused(make: Callable[..., Any], tmp_path: Path) -> None:
     world = make(n=400)
     table = open_table(world.path)
     with pytest.raises(DataError, match="is a number, not a class"):

@@ -1,4 +1,4 @@
-"""The tasks of the passes: they gather what memory gathers, and name what cannot be used."""
+"""Tasks of the passes: they gather the statistics of memory, and name rows that cannot be used."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_texts_that_only_share_a_hash_are_no_repetition(
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_number_that_is_none_is_found_where_it_stands(make: Callable[..., Any], tmp_path: Path, bad: float) -> None:
+def test_a_vector_with_nan_is_named_with_its_row(make: Callable[..., Any], tmp_path: Path, bad: float) -> None:
     world = make()
     x = world.x.copy()
     x[2100, 3] = bad

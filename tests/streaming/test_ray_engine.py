@@ -1,4 +1,4 @@
-"""The same passes on a cluster: the same bytes, and a node that dies takes nothing with it."""
+"""The same passes on a cluster: the same bytes, also when a node dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark recipe of docs/scale.md, run as it stands there on Arrow batches in place of a cluster."""
+"""The Spark recipe of docs/scale.md, run on Arrow batches in place of a cluster."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_transport_carries_one_covariance_to_the_other(seed: int, d: int, scale:
 
 @settings(deadline=None, max_examples=25)
 @given(seeds, st.integers(1, 6))
-def test_there_and_back_is_nowhere(seed: int, d: int) -> None:
+def test_transport_back_is_the_inverse(seed: int, d: int) -> None:
     C, B = spd(seed, d), spd(seed + 1, d)
     torch.testing.assert_close(compute_transport(C, C), torch.eye(d, dtype=torch.float64), rtol=0, atol=1e-6)
     torch.testing.assert_close(

@@ -52,7 +52,7 @@ def test_merging_is_associative(seed: int) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 7, 10**6])
-def test_they_are_those_of_numpy_whatever_the_block(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moments_are_those_of_numpy_whatever_the_block(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moments, "BLOCK_ROWS", block)
     x, codes = table(0, 60, 4, 3)
     got = Moments.from_rows(x, codes, 3)

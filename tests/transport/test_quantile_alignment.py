@@ -80,7 +80,7 @@ def test_within_a_class_the_order_along_each_axis_stays(seed: int, sizes: list[i
         assert (aligned[rows].gather(0, order).diff(dim=0) >= -1e-12).all()
 
 
-def test_one_class_stays_where_it_is_and_other_rows_are_not_touched() -> None:
+def test_one_class_and_rows_of_no_class_are_not_moved() -> None:
     z, members = classes(0, 3, 20, 15)
     torch.testing.assert_close(align_axes(z, [torch.arange(35)]), z)
     aligned = align_axes(z, members[:1])
@@ -98,7 +98,7 @@ def test_classes_of_unequal_size_agree_in_distribution() -> None:
     assert (one - two).abs().max() < 0.02 * aligned.std()
 
 
-def test_what_was_learned_of_each_class_carries_new_users_as_it_carried_the_old() -> None:
+def test_fitted_shifts_carry_new_rows_like_the_old_ones() -> None:
     z, members = classes(4, 3, 3000, 2000)
     aligned = align_axes(z, members)
     shifts = torch.stack([fit_shifts(z[rows], aligned[rows]) for rows in members])
@@ -127,7 +127,7 @@ def test_one_or_two_users_make_a_map_too(n: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_user_who_lies_on_a_knot_is_no_trouble(dtype: torch.dtype) -> None:
+def test_a_row_on_a_knot_is_interpolated(dtype: torch.dtype) -> None:
     same = torch.zeros(5, 2, dtype=dtype)  # one knot is 0
     assert (fit_shifts(same, same) == 0).all()
     outermost = torch.arange(5, dtype=dtype)[:, None]

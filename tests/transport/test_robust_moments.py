@@ -1,4 +1,4 @@
-"""Moments of the bulk: they follow affine maps, stand still when few users run away, and agree on what is t."""
+"""Moments of the bulk: affinely equivariant, robust to outliers, and those of a multivariate t."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_an_affine_map_of_a_class_carries_its_moments() -> None:
     torch.testing.assert_close(after.covariance, A.mT @ before.covariance @ A)
 
 
-def test_a_few_who_run_away_change_little() -> None:
+def test_outliers_change_the_bulk_moments_little() -> None:
     x, codes = users(1000, 4), torch.zeros(1000, dtype=torch.long)
     far = x.clone()
     far[:10] += 100

@@ -105,16 +105,16 @@ def test_no_divergence_costs_what_gelbrich_says(K: int) -> None:
     assert 0.99 * least < tradeoff.minimize_displacement(0.0).displacement <= least
 
 
-def test_the_more_alike_the_dearer() -> None:
+def test_less_divergence_costs_more_displacement() -> None:
     x, codes = world(5, 300, 4, (2, 3))
     tradeoff, *_ = problem(x, codes)
     now = tradeoff.start.divergence
-    points = [tradeoff.minimize_displacement(share * now) for share in (1.0, 0.7, 0.4, 0.1, 0.01)]
+    points = [tradeoff.minimize_displacement(share * now) for share in (1.0, 0.7, 0.1, 0.01)]
     assert points[0] is tradeoff.start
     assert all(a.displacement < b.displacement for a, b in zip(points, points[1:], strict=False))
 
 
-def test_what_does_not_vary_is_not_spread() -> None:
+def test_constant_directions_stay_constant() -> None:
     """A cell of three rows in four dimensions stays in its plane: no map can do more, and none is promised."""
     x, codes = world(6, 200, 4, (2,))
     keep = np.concatenate([np.flatnonzero(codes[:, 0] == 0), np.flatnonzero(codes[:, 0] == 1)[:3]])

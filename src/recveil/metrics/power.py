@@ -58,7 +58,7 @@ def allow_for_learning(advantage: float, known: Sequence[float], d: int) -> floa
 
     Args:
         advantage: the advantage that was reached.
-        known: users of each class from whom the attacker learned.
+        known: users of each class that the attacker learned from.
         d: dimensions of the vectors.
 
     Returns:
