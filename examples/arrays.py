@@ -1,21 +1,19 @@
-"""From two arrays to a verdict, and back to safety: the library without the command line."""
+"""From two arrays to a verdict, and on to a defended table: the library without the command line."""
 
-import numpy as np
-
-from recveil import Attribute, Sliced, make_world
-from recveil.audits.attribute.audit import audit
-from recveil.core.random import generator
+import recveil as rv
+from recveil.core.random import make_generator
 
 
 def main() -> None:
-    # Any (n, d) table and any codes will do; here they come from a made-up world in which gender leaks.
-    world = make_world(n_users=1_000, n_interactions=30_000, leaks={"gender": 2.0}, rng=generator(0, "world"))
-    x, codes = world.taste, world.dataset.attributes["gender"].codes
-    gender = Attribute("gender", codes, ("F", "M"))
+    # Any (n, d) table and any labels will do; here they come from a synthetic world in which gender leaks.
+    world = rv.make_world(n_users=1_000, n_interactions=30_000, leaks={"gender": 2.0}, rng=make_generator(0, "world"))
+    x, gender = world.taste, world.dataset.attributes["gender"].codes
 
-    print("before:", audit(x, gender).sentence())
-    cloaked = Sliced()(x, codes, rng=np.random.default_rng(0))
-    print("after: ", audit(cloaked, gender).sentence())
+    before = rv.audit(x, gender, target="gender", details=False)
+    print("before:", before.targets["gender"].sentence)
+    cloaked = rv.Sliced().fit_transform(x, gender)
+    after = rv.audit(cloaked, gender, target="gender", details=False)
+    print("after: ", after.targets["gender"].sentence)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ def main() -> None:
     world = make_world(n_users=2_000, n_interactions=60_000, leaks={"gender": 3.0}, rng=make_generator(0, "world"))
     gender = world.dataset.attributes["gender"]
     raid = Raid(device="cpu")([gender], epochs=EPOCHS, rng=make_generator(0, "raid"))
-    print("without:", audit_attribute(train(world.dataset, None), gender).sentence())
-    print("with:   ", audit_attribute(train(world.dataset, raid), gender).sentence())
+    print("without:", audit_attribute(train(world.dataset, None), gender).sentence)
+    print("with:   ", audit_attribute(train(world.dataset, raid), gender).sentence)
 
 
 if __name__ == "__main__":

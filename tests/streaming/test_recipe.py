@@ -1,4 +1,4 @@
-"""The Spark recipe of docs/scale.md, run on Arrow batches in place of a cluster."""
+"""The Spark recipe of docs/how-to/large-tables.md, run on Arrow batches in place of a cluster."""
 
 from __future__ import annotations
 
