@@ -12,7 +12,7 @@ import pyarrow as pa
 from recveil.core.random import make_generator
 from recveil.defenses.embeddings.gaussian import Gaussian
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "large-tables.md"
 
 
 class Frame:
