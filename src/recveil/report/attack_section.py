@@ -74,7 +74,7 @@ class AttackGroup:
 
 @dataclass(frozen=True)
 class ReferenceRow:
-    """What the scores are compared with."""
+    """Scores to compare with, such as chance."""
 
     name: str
     balanced_accuracy: str
@@ -84,7 +84,7 @@ class ReferenceRow:
 
 @dataclass(frozen=True)
 class ClassRow:
-    """How often one class is recognized in each release."""
+    """Recall of one class in each release."""
 
     label: str
     size: str

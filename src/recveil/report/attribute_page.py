@@ -16,7 +16,6 @@ from recveil.report.attack_section import (
     build_target_section,
 )
 from recveil.report.cost_section import CostTile, UtilitySection, build_cost_tiles, build_utility_section
-from recveil.report.figures import list_distinct
 from recveil.report.formatting import (
     format_class_size,
     format_command,
@@ -34,14 +33,15 @@ from recveil.report.statements import (
     describe_attack_success,
     describe_evidence,
     describe_power,
+    find_weakest,
     summarize_attack_success,
 )
 
 __all__ = ["AttributePage", "build_attribute_page"]
 
 USER_VECTORS = "user vectors"
-MAX_LINES = 6
-"""Lines of a list at the top; the rest is in the details."""
+MAX_GROUPS = 4
+"""Groups of attributes at the top that differ in their users; the rest is in the details."""
 
 Targets = Mapping[str, ClassTarget | NumericTarget]
 
@@ -139,10 +139,12 @@ def _describe_release(result: AttributeResult) -> str:
 
 
 def _describe_size(source: InputSummary) -> str:
-    units = {"numbers each": source.d, "items": source.n_items, "interactions": source.n_interactions}
-    parts = [f"{format_class_size(source.n_users)} users"]
-    parts += [f"{format_count(value)} {unit}" for unit, value in units.items() if value is not None]
-    return ", ".join([*parts, *([f"model {format_text(source.model)}"] if source.model else [])])
+    width = "" if source.d is None else f", {format_count(source.d)} numbers each"
+    counts = {"items": source.n_items, "interactions": source.n_interactions}
+    origin = [f"model {format_text(source.model)}"] if source.model else []
+    origin += [f"{format_count(value)} {unit}" for unit, value in counts.items() if value is not None]
+    trained = f" ({', '.join(origin)})" if origin else ""
+    return f"{format_class_size(source.n_users)} users{width}{trained}"
 
 
 def _build_card(result: AttributeResult, name: str, target: ClassTarget | NumericTarget) -> VerdictCard:
@@ -171,8 +173,8 @@ def _list_measured(result: AttributeResult) -> list[str]:
         ]
     )
     sample = [] if result.input.sample is None else [redact_sentence(result.input.sample)]
-    powers = list_distinct([f"{describe_power(target)}." for target in result.targets.values()])
-    return [*_list_users(result), *sample, *panel, *powers][:MAX_LINES]
+    power = [f"{describe_power(find_weakest(result.targets.values()))}."] if result.targets else []
+    return [*_list_users(result)[:MAX_GROUPS], *sample, *panel, *power]
 
 
 def _list_users(result: AttributeResult) -> list[str]:
@@ -180,9 +182,10 @@ def _list_users(result: AttributeResult) -> list[str]:
     groups: dict[str, list[str]] = {}
     for name, target in result.targets.items():
         users = f"{format_class_size(target.n)} of {format_class_size(result.input.n_users)} users"
-        if target.n_undisclosed is not None and not is_too_small(result.input.n_users):
-            share = f"{100 * target.n_undisclosed / result.input.n_users:.0f} %"
-            users += f"; {format_class_size(target.n_undisclosed)} ({share}) did not disclose it"
+        if target.n_undisclosed:
+            share = f" ({100 * target.n_undisclosed / max(result.input.n_users, 1):.0f} %)"
+            share = "" if is_too_small(target.n_undisclosed) else share
+            users += f"; {format_class_size(target.n_undisclosed)}{share} did not disclose it"
         groups.setdefault(users, []).append(name)
     return [f"{join_names(names)}: {users}." for users, names in groups.items()]
 

@@ -83,5 +83,5 @@ def build_release_scale(altair: Any, releases: Sequence[str], values: Mapping[st
 def build_method_scales(altair: Any, methods: Sequence[str], marks: Sequence[Any]) -> tuple[Any, Any]:
     """Return the scales of color and of another mark; the mark changes once all colors are used."""
     colors = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in range(len(methods))]
-    others = [marks[i // len(CLASS_COLORS) % len(marks)] for i in range(len(methods))]
-    return altair.Scale(domain=methods, range=colors), altair.Scale(domain=methods, range=others)
+    other_marks = [marks[i // len(CLASS_COLORS) % len(marks)] for i in range(len(methods))]
+    return altair.Scale(domain=methods, range=colors), altair.Scale(domain=methods, range=other_marks)

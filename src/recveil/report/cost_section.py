@@ -38,7 +38,7 @@ class UtilityRow:
 
 @dataclass(frozen=True)
 class UtilitySection:
-    """What the recommendations are worth; `classes` are rows of the main metric."""
+    """Ranking quality; `classes` are rows of the main metric."""
 
     metric: str
     is_compared: bool

@@ -125,7 +125,7 @@ class ScatterPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """What every figure has; `releases` and `classes` are the entries of the legend beside its `lines`."""
+    """Base of all figures; `releases` and `classes` are the entries of the legend beside its `lines`."""
 
     id: str
     title: str
@@ -164,7 +164,7 @@ class StepPlot(Plot):
 
 @dataclass(frozen=True, kw_only=True)
 class MapPlot(Plot):
-    """Where the classes lie in two directions; `ranges` are the ends of the two axes."""
+    """Positions of the classes in two directions; `ranges` are the ends of the two axes."""
 
     cells: Sequence[ClassMark]
     means: Sequence[ClassMark]

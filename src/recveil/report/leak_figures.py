@@ -34,7 +34,7 @@ LeakMaps = Mapping[str, LeakMap]
 
 @dataclass(frozen=True)
 class DistanceRow:
-    """How far two classes lie apart in each release, and how far they would without a leak."""
+    """Distance of two classes in each release, and the distance expected without a leak."""
 
     pair: str
     cells: list[str]

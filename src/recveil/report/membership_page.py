@@ -1,4 +1,4 @@
-"""The page of a membership audit: can the users a recommender was trained on be told?"""
+"""The page of a membership audit: can the users that a recommender was trained on be identified?"""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class HitRow:
-    """How often the lists of a group hold the held-out item."""
+    """Hit rate of the held-out item in the lists of a group."""
 
     group: str
     hit_rate: ShownEstimate
@@ -114,7 +114,7 @@ def _build_top(result: MembershipResult) -> PageTop:
 
 def _build_card(result: MembershipResult) -> VerdictCard:
     return VerdictCard(
-        title="Can members be told from non-members?",
+        title="Can members be identified?",
         badge=BADGES[result.verdict],
         statement=describe_pair_success(result) or redact_sentence(result.sentence),
         evidence=_describe_evidence(result),

@@ -65,7 +65,7 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class PageTop:
-    """What is read first: what was released, verdicts, next step, for whom it was measured, what is not covered."""
+    """The first screen: the release, verdicts, next step, measured users, and what is not covered."""
 
     eyebrow: str
     title: str

@@ -22,7 +22,7 @@ from recveil.report.formatting import (
     join_names,
 )
 from recveil.report.page_parts import Recommendation
-from recveil.report.statements import describe_cost, describe_power
+from recveil.report.statements import describe_cost, describe_power, find_weakest
 
 __all__ = ["AttributeResult", "get_defense", "recommend_for_members", "recommend_release"]
 
@@ -125,7 +125,7 @@ def _is_private(point: FrontierPoint) -> bool:
 
 def _measure_again(result: AttributeResult, unsettled: Targets) -> Recommendation:
     """Return what would settle the verdict, from the power of the audit that settled least."""
-    weakest = max(unsettled.values(), key=lambda target: finite_or_none(target.detectable) or 1.0)
+    weakest = find_weakest(unsettled.values())
     reasons = [
         f"The audit can neither show nor exclude a leak of {join_names(list(unsettled))}.",
         f"{describe_power(weakest)}; the margin is {weakest.margin:g}.",
@@ -147,7 +147,7 @@ def _list_conditions(result: AttributeResult) -> list[str]:
         conditions.append("Keep the undefended table private: an attacker who holds both tables was not measured.")
     if isinstance(result, CloakResult) and result.lists is not None:
         listed = _list_leaks(result.lists.after)
-        conditions += [f"Keep the recommendation lists private: they still tell {join_names(listed)}."] * bool(listed)
+        conditions += [f"Keep the recommendation lists private: they still leak {join_names(listed)}."] * bool(listed)
     return conditions
 
 
@@ -208,22 +208,25 @@ _MEMBER_STEPS = {
     Verdict.LEAK: Recommendation(
         "withhold",
         "Do not expose these lists. Defend them first.",
-        ["The lists tell whose data the model was trained on. Defend them, and audit them again."],
+        ["The lists show whose data the model was trained on. Defend them, and audit them again."],
     ),
     Verdict.EXPLAINED: Recommendation(
-        "withhold",
-        "Serve members and non-members by the same rule, then audit again.",
-        ["Members can be told because they are served differently; no attack shows a trace of the training beyond it."],
+        "measure",
+        "Make the lists of members and non-members alike, then audit again.",
+        [
+            "A rule that looks at one quantity of the lists identifies members as well as any attack: members are "
+            "served differently. No attack shows a trace of the training beyond that."
+        ],
     ),
     Verdict.NONE: Recommendation(
         "release",
         "Expose only lists that are served like these.",
-        ["No attack and no rule of this audit tells members from non-members by more than the margin."],
+        ["No attack and no rule of this audit tells members and non-members apart by more than the margin."],
     ),
     Verdict.INCONCLUSIVE: Recommendation(
         "measure",
         "Do not expose these lists yet. Audit again with more users.",
-        ["The audit can neither show nor exclude that members can be told from non-members."],
+        ["The audit can neither show nor exclude that members can be identified."],
     ),
     Verdict.UNKNOWN: Recommendation(
         "audit",
@@ -239,7 +242,7 @@ def recommend_for_members(result: MembershipResult) -> Recommendation:
     if result.verdict != Verdict.LEAK:
         return step
     if result.defense is not None:
-        reason = f"The lists tell members in spite of the defense {format_text(result.defense.name)}."
+        reason = f"The lists identify members in spite of the defense {format_text(result.defense.name)}."
         headline = "Do not expose these lists. Use a stronger defense."
         return replace(step, headline=headline, reasons=[reason], command="recveil list defenses")
     command = format_command([*result.command_line, "--defense", "NAME"] if result.command_line else [])

@@ -1,8 +1,9 @@
-"""Plain sentences about numbers: how often an attacker is right, and what a defense costs whom."""
+"""Plain sentences about numbers: how often an attacker is right, and what a defense costs each class."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 
 from recveil.core.membership_parts import MembershipFindings
 from recveil.core.result_parts import ClassTarget, NumericTarget, Utility, UtilityChange
@@ -25,6 +26,7 @@ __all__ = [
     "describe_evidence",
     "describe_pair_success",
     "describe_power",
+    "find_weakest",
     "format_relative_change",
     "summarize_attack_success",
     "summarize_pair_success",
@@ -80,6 +82,11 @@ def describe_power(target: ClassTarget | NumericTarget) -> str:
         f"With {format_count(target.n)} users the audit detects an advantage of {format_number(detectable, 2)} "
         "or more with 95 % power"
     )
+
+
+def find_weakest(targets: Iterable[ClassTarget | NumericTarget]) -> ClassTarget | NumericTarget:
+    """Return the audit with the least power: what it detects, the others detect as well."""
+    return max(targets, key=lambda target: finite_or_none(target.detectable) or math.inf)
 
 
 def describe_pair_success(findings: MembershipFindings) -> str:
@@ -154,7 +161,7 @@ def count_class_users(part: UtilityChange, metric: str) -> int | None:
 
 
 def choose_main_metric(metrics: Mapping[str, Estimate]) -> str:
-    """Return the metric that costs are told in: NDCG@10 where it was measured, else the first."""
+    """Return the metric in which costs are stated: NDCG@10 where it was measured, else the first."""
     return "ndcg@10" if "ndcg@10" in metrics else next(iter(metrics), "")
 
 

@@ -96,7 +96,7 @@ def write_latex(result: StudyResult) -> str:
 
 def _write_latex_table(table: StudyTable) -> str:
     head, rows = _build_grid(table)
-    first, *others = (" & ".join(_escape_latex(value) for value in line) + r" \\" for line in (head, *rows))
+    first, *body = (" & ".join(_escape_latex(value) for value in line) + r" \\" for line in (head, *rows))
     lines = [
         r"\begin{table}",
         rf"\caption{{{_escape_latex(table.title)}. {_escape_latex(table.note)}}}",
@@ -104,7 +104,7 @@ def _write_latex_table(table: StudyTable) -> str:
         r"\toprule",
         first,
         r"\midrule",
-        *others,
+        *body,
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
