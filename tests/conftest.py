@@ -27,68 +27,82 @@ def shared_data() -> Path:
 
 
 @pytest.fixture
-def made_up(tmp_path):
-    """A function that fills a folder with results nobody measured: (plan, privacy by defense, fail, skip) -> Store.
+def fill_store(tmp_path):
+    """A function that fills a folder with invented results: (plan, leaks, fail, skip, name) -> Store.
 
-    `leaks[defense]` is the advantage and the share of users whose item is ranked first; `fail` and `skip` name
-    (defense, seed) of cells that failed or were not run.
+    `leaks[defense]` is the advantage and the share of users whose item is ranked first; of a membership plan,
+    `leaks[attack]` is the AUC, and `leaks["rule"]` that of the one rule. `fail` and `skip` name (defense, seed) of
+    cells that failed or were not run.
     """
     import numpy as np
 
     from recveil.core.types import Estimate, Record
-    from recveil.metrics.intervals import corrected_t
+    from recveil.metrics.intervals import estimate_corrected_mean
     from recveil.metrics.ranking import Ranks
+    from recveil.studies.cell_results import (
+        AttributeDetails,
+        CellFailure,
+        CellResult,
+        CellTiming,
+        MembershipDetails,
+        StoredAttack,
+        StoredTarget,
+    )
     from recveil.studies.rank_codec import pack_ranks
     from recveil.studies.store import create_store, describe_plan
 
-    def ranks(share, rng):
+    def draw_ranks(share, seed):
         users = np.arange(400)
-        better = np.where(rng.random(400) < share, 0, 50)
-        return Ranks(users, users, better, np.zeros(400, dtype=np.int64))
+        better = np.where(np.random.default_rng(seed).random(400) < share, 0, 50)
+        return pack_ranks(Ranks(users, users, better, np.zeros(400, dtype=np.int64)))
 
-    def attribute(cell, leaks, rng):
-        defense, seed = cell.label("defense"), cell.seed
+    def invent_attribute_cell(cell, leaks, rng):
+        defense, target, seed = cell.label("defense"), cell.target, cell.seed
         leak, share = leaks[defense]
-        folds = leak + 0.02 * rng.standard_normal(cell.settings["folds"])
-        names = (cell.at["data"], cell.label("model"), defense)
-        scores = corrected_t(0.5 + folds / 2, 0.25, 320)
-        target = cell.at["target"]
-        rows = [Record(*names, a, target, seed, "balanced_accuracy", scores) for a in ("logistic", "knn", "headline")]
-        rows.append(Record(*names, "", target, seed, "displacement", Estimate(0.2, np.nan, np.nan, 400)))
-        told = {"folds": [float(v) for v in folds], "n": 320, "chance": 0.5}
-        now = ranks(share, np.random.default_rng(seed + 1))
-        base = ranks(leaks["none"][1], np.random.default_rng(seed + 1))
-        details = {"ranks": pack_ranks(now), "base": pack_ranks(base), "test_share": 0.25, "targets": {target: told}}
-        return rows, {**details, "two_releases": {} if defense == "none" else {target: told}}
+        folds = leak + 0.02 * rng.standard_normal(cell.rules.folds)
+        names = (cell.data, cell.label("model"), defense)
+        scores = estimate_corrected_mean(0.5 + folds / 2, 0.25, 320)
+        records = [
+            Record(*names, a, target, seed, "balanced_accuracy", scores) for a in ("logistic", "knn", "headline")
+        ]
+        records.append(Record(*names, "", target, seed, "displacement", Estimate(0.2, np.nan, np.nan, 400)))
+        audit = StoredTarget(folds=[float(fold) for fold in folds], n=320, chance=0.5)
+        details = AttributeDetails(
+            ranks=draw_ranks(share, seed + 1),
+            base=draw_ranks(leaks["none"][1], seed + 1),
+            test_share=0.25,
+            targets={target: audit},
+            two_releases={} if defense == "none" else {target: audit},
+        )
+        return CellResult(cell, records, details)
 
-    def membership(cell, leaks, rng):
-        names = (cell.at["data"], cell.label("target"), cell.label("defense"))
-        attacks = {name: leaks[name] for name in cell.at["attack"].split(",")} | {"any-overlap": leaks["rule"]}
-        rows = []
-        for name, value in attacks.items():
-            where = Estimate(value, value - 0.02, value + 0.02, 400)
-            for metric in ("auc", "balanced_accuracy"):
-                rows.append(Record(*names, name, "membership", cell.seed, metric, where))
+    def invent_membership_cell(cell, leaks, rng):
+        names = (cell.data, cell.label("target"), cell.label("defense"))
+        aucs = {name: leaks[name] for name in cell.at["attack"].split(",")} | {"any-overlap": leaks["rule"]}
+        records = []
+        for name, auc in aucs.items():
+            numbers = {"auc": auc, "balanced_accuracy": auc}
             if name != "any-overlap":
-                gap = value - leaks["rule"]
-                ahead = Estimate(gap, gap - 0.02, gap + 0.02, 400)
-                rows.append(Record(*names, name, "membership", cell.seed, "auc_ahead_of_rules", ahead))
-        return rows, {"attacks": {name: {"rule": name == "any-overlap"} for name in attacks}}
+                numbers["auc_ahead_of_rules"] = auc - leaks["rule"]
+            for metric, value in numbers.items():
+                estimate = Estimate(value, value - 0.02, value + 0.02, 400)
+                records.append(Record(*names, name, "membership", cell.seed, metric, estimate))
+        attacks = {name: StoredAttack(rule=name == "any-overlap") for name in aucs}
+        return CellResult(cell, records, MembershipDetails(attacks=attacks))
 
     def fill(plan, leaks, *, fail=(), skip=(), name="study"):
-        store = create_store(tmp_path / name, plan)
+        store = create_store(tmp_path / name)
         describe_plan(store, plan)
         for number, cell in enumerate(plan.cells()):
             key = (cell.label("defense"), cell.seed)
             if key in skip:
                 continue
             if key in fail:
-                store.write_failure(cell.id, {"cell": cell.to_dict(), "error": "DataError: <b>broken</b>"})
+                store.write_failure(cell, CellFailure(error="DataError: <b>broken</b>"))
                 continue
-            make = attribute if cell.kind == "attribute" else membership
-            rows, details = make(cell, leaks, np.random.default_rng(number))
-            content = {"cell": cell.to_dict(), "records": [r.to_dict() for r in rows], "details": details}
-            store.write_cell(cell.id, content, {"seconds": {"train undefended": 2.0, "defend": 0.5, "audit": 1.0}})
+            invent = invent_attribute_cell if cell.kind == "attribute" else invent_membership_cell
+            seconds = {"train undefended": 2.0, "defend": 0.5, "audit": 1.0}
+            store.write_cell(invent(cell, leaks, np.random.default_rng(number)), CellTiming(seconds=seconds))
         return store
 
     return fill

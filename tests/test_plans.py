@@ -74,7 +74,7 @@ class Here:
 
     name = "here"
 
-    def run(self, work, cells, *, go_on):
+    def run(self, work, cells, *, may_start):
         return ((cell, work(cell)) for cell in cells)
 
 

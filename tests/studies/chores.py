@@ -1,4 +1,4 @@
-"""Cells that cost nothing, for tests of what carries them; light to import, so that processes start at once."""
+"""Cells that cost nothing, for tests of the engines; light to import, so that processes start at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from recveil.studies.plans import Cell, Plan
+from recveil.studies.cell_results import AttributeDetails, CellResult, CellTiming
+from recveil.studies.cells import Cell
+from recveil.studies.plans import Plan
 from recveil.studies.runs import Outcome
 
 RAW = {
@@ -30,47 +32,47 @@ class Inline:
     name = "inline"
 
     def run(
-        self, work: Callable[[Cell], Outcome], cells: Sequence[Cell], *, go_on: Callable[[], bool]
+        self, work: Callable[[Cell], Outcome], cells: Sequence[Cell], *, may_start: Callable[[], bool]
     ) -> Iterator[tuple[Cell, Outcome]]:
         for cell in cells:
-            if go_on():
+            if may_start():
                 yield cell, work(cell)
 
 
-def told(cell: Cell) -> dict[str, object]:
-    draws = random.Random(cell.id)
-    return {"cell": cell.to_dict(), "records": [], "details": {"numbers": [draws.random() for _ in range(500)]}}
+def invent(cell: Cell) -> CellResult:
+    ranks = random.Random(cell.id).randbytes(5_000).hex()
+    return CellResult(cell, [], AttributeDetails(ranks=ranks, base="", test_share=1.0, targets={}))
 
 
 def quick(cache: Path, cell: Cell) -> Outcome:
-    time.sleep(0.02)
+    time.sleep(0.005)
     (cache / cell.id).touch()
-    return Outcome(told(cell), {"seconds": {"all": 0.02}})
+    return Outcome(invent(cell), CellTiming(seconds={"all": 0.005}))
 
 
 def slow(cache: Path, cell: Cell) -> Outcome:
     time.sleep(0.5)
-    return Outcome(told(cell), {"seconds": {"all": 0.5}})
+    return Outcome(invent(cell), CellTiming(seconds={"all": 0.5}))
 
 
 def endless(cache: Path, cell: Cell) -> Outcome:
-    """Seed 0 is quick; whoever does another one is at work until somebody ends it."""
+    """Finish seed 0; work on any other until somebody ends the process."""
     if cell.seed:
         time.sleep(600)
     return quick(cache, cell)
 
 
 def deadly(cache: Path, cell: Cell) -> Outcome:
-    """Seed 0 kills its process always, seed 1 the first time."""
-    mark = cache / f"{cell.id}-met"
+    """Kill the process at seed 0 always, at seed 1 the first time."""
+    mark = cache / f"{cell.id}-begun"
     if cell.seed == 0 or (cell.seed == 1 and not mark.exists()):
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return Outcome(told(cell), {})
+    return Outcome(invent(cell))
 
 
-def where(item: object) -> tuple[object, int]:
-    time.sleep(0.05)
+def tell_process(item: object) -> tuple[object, int]:
+    time.sleep(0.02)
     return item, os.getpid()
 
 

@@ -1,42 +1,33 @@
-"""A cell gives the same bytes wherever it is run, and plain values that JSON can hold."""
+"""What decides the numbers of a cell, and nothing else, decides its id."""
 
 from __future__ import annotations
 
 import json
-import math
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-import torch
+from pydantic import ValidationError
 
-from recveil.studies.cells import round_numbers, run_cell
-from recveil.studies.plans import Cell, Plan
-
-
-def cell(data: str, **grid: object) -> Cell:
-    model = {"name": "bprmf", "epochs": 2, "embedding_size": 8}
-    whole = {"data": [data], "model": [model], "target": ["gender"], "panel": ["logistic"], **grid}
-    raw = {"title": "t", "kind": "attribute", "grid": whole, "settings": {"device": "cpu", "folds": 5}}
-    [one] = Plan.parse(raw, name="p").cells()
-    return one
+from recveil.studies.cells import Cell, Settings
 
 
-@pytest.mark.parametrize("defense", ["none", "noise", "ldp"])
-def test_same_cell_same_bytes_whether_trained_or_looked_up(defense: str, tiny: str, tmp_path: Path) -> None:
-    one = cell(tiny, defense=[defense])
-    threads = torch.get_num_threads()
-    told = [json.dumps(run_cell(one, where).content) for where in (None, tmp_path, tmp_path)]
-    assert told[0] == told[1] == told[2]
-    assert torch.get_num_threads() == threads
-    assert all(record["cell"] == one.id for record in json.loads(told[0])["records"])
+def test_a_cell_comes_back_from_json_with_its_id_and_typed_coordinates(make_cell: Callable[..., Cell]) -> None:
+    cell = make_cell(defense=[{"name": "noise", "label": "loud", "scale": 0.5}], seed=[3])
+    again = Cell.from_dict(json.loads(json.dumps(cell.to_dict())))
+    assert again.id == cell.id
+    assert (again.seed, again.target, again.device, again.label("defense")) == (3, "gender", "cpu", "loud")
+    assert (again.choice("defense").name, again.choice("defense").options) == ("noise", {"scale": 0.5})
+    assert make_cell().choice("defense").is_undefended
+    assert again.rules.folds == 5
 
 
-def test_another_seed_gives_other_numbers(tiny: str, tmp_path: Path) -> None:
-    first, second = (run_cell(cell(tiny, seed=[seed]), tmp_path) for seed in (0, 1))
-    assert first.content["details"]["ranks"] != second.content["details"]["ranks"]
-    assert set(first.seconds) >= {"train undefended", "rank", "audit"}
+@pytest.mark.parametrize("content", [None, [], {}, {"kind": 1, "at": {}, "settings": {}, "labels": {}}, {"kind": "x"}])
+def test_content_that_is_no_cell_is_refused(content: object) -> None:
+    with pytest.raises(ValueError, match="a cell"):
+        Cell.from_dict(content)
 
 
-def test_numbers_keep_ten_digits_and_what_is_none_is_null() -> None:
-    given = {"a": [1 / 3, math.nan, (math.inf, 2)], 5: {"b": 123456789.123456789, "c": True, "d": None}}
-    assert round_numbers(given) == {"a": [0.3333333333, None, [None, 2]], "5": {"b": 123456789.1, "c": True, "d": None}}
+def test_the_main_cut_off_is_ten_or_the_last_one() -> None:
+    assert (Settings().main_k, Settings(k=[5, 7]).main_k) == (10, 7)
+    with pytest.raises(ValidationError):
+        Settings(unattacked=float("nan"))

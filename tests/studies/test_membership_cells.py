@@ -1,96 +1,87 @@
-"""Membership cells: what `attack` gives, models looked up, the static attacker beside the one who knows."""
+"""Membership cells: what the attacks give, models looked up, the static attacker beside the one who knows."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recveil.audits.membership.audit import run_membership_attacks
-from recveil.audits.membership.scenarios import ItemSource
+from recveil.audits.membership.item_source import ItemSource
 from recveil.core.errors import DataError, UsageError
-from recveil.studies.cells import run_cell
-from recveil.studies.membership_cells import build_world, choose_item_source, measure_membership_cell, parse_attacks
-from recveil.studies.plans import Cell, Plan
+from recveil.studies.cells import Cell
+from recveil.studies.measurement import run_cell
+from recveil.studies.membership_cells import (
+    build_scenario,
+    choose_item_source,
+    measure_membership_cell,
+    parse_attacks,
+)
 
-ALS = {"name": "als", "epochs": 2, "embedding_size": 4}
+MakeCell = Callable[..., Cell]
 LFM = {"name": "lfm", "epochs": 2, "embedding_size": 4}
+ALS = {"name": "als", "epochs": 2, "embedding_size": 4}
 
 
-def cell(data: str, **grid: object) -> Cell:
-    whole = {"data": [data], "target": [ALS], "shadow": [ALS], "attack": ["rules"], **grid}
-    settings = {"device": "cpu", "list_length": 5, "user_minimum": 5}
-    [one] = Plan.parse({"title": "t", "kind": "membership", "grid": whole, "settings": settings}, name="p").cells()
-    return one
+def index_records(cell: Cell, cache: Path) -> dict[tuple[str, str, str], Any]:
+    return {(r.attack, r.target, r.metric): r.estimate for r in measure_membership_cell(cell, cache).records}
 
 
-def numbers(one: Cell, cache: Path) -> dict[tuple[str, str, str], Any]:
-    records, _, _ = measure_membership_cell(one, cache)
-    return {(r.attack, r.target, r.metric): r.estimate for r in records}
-
-
-def test_a_cell_is_the_game_played_by_hand(tiny: str, tmp_path: Path) -> None:
-    one = cell(tiny, serving=["popular"], seed=[2])
-    found = numbers(one, tmp_path / "a")
-    stage = build_world(one, tmp_path / "b").build(ItemSource(), vectors=False, seed=2, device="cpu")
-    audit = run_membership_attacks(stage.game, {}, seed=2, jointly=False)
-    assert {a for a, _, m in found if m == "auc"} == set(audit.attacks)
+def test_a_cell_is_the_game_played_directly(make_cell: MakeCell, tmp_path: Path) -> None:
+    cell = make_cell("membership", serving=["popular"], seed=[2])
+    numbers = index_records(cell, tmp_path / "a")
+    scenario = build_scenario(cell, tmp_path / "b")
+    prepared = scenario.build(ItemSource(), with_item_vectors=False, seed=2, device="cpu")
+    audit = run_membership_attacks(prepared.game, {}, seed=2, jointly=False)
+    assert {attack for attack, _, metric in numbers if metric == "auc"} == set(audit.attacks)
     for name, rule in audit.attacks.items():
-        assert found[name, "membership", "auc"] == rule.auc
-    assert ("", "members", "hit_rate@5") in found
-    assert json.dumps(run_cell(one, tmp_path / "a").content) == json.dumps(run_cell(one, tmp_path / "b").content)
+        assert numbers[name, "membership", "auc"] == rule.auc
+    assert ("", "members", "hit_rate@5") in numbers
+    first, second = (run_cell(cell, tmp_path / folder)[0] for folder in "ab")
+    assert first.to_json() == second.to_json()
 
 
-def test_models_are_trained_once_for_all_cells_of_a_heat_map(tiny: str, tmp_path: Path) -> None:
+def test_models_are_trained_once_for_all_cells_of_a_heat_map(make_cell: MakeCell, tmp_path: Path) -> None:
     for target in (ALS, LFM):
         for shadow in (ALS, LFM):
-            measure_membership_cell(cell(tiny, target=[target], shadow=[shadow], serving=["popular"]), tmp_path)
-    measure_membership_cell(cell(tiny, serving=["fold-in"]), tmp_path)
+            cell = make_cell("membership", target=[target], shadow=[shadow], serving=["popular"])
+            measure_membership_cell(cell, tmp_path)
+    measure_membership_cell(make_cell("membership", serving=["fold-in"]), tmp_path)
     assert len(list(tmp_path.glob("*/model.json"))) == 4  # two models on two sides; serving trains nothing
 
 
-def test_a_defense_adds_the_attacker_who_does_not_know_and_the_cost(tiny: str, tmp_path: Path) -> None:
-    defense = {"name": "popularity", "pool": 20}
-    found = numbers(cell(tiny, serving=["popular"], defense=[defense]), tmp_path)
-    assert ("any-overlap, static", "membership", "auc") in found
-    assert ("", "others", "hit_rate_change@5") in found
+def test_a_defense_adds_the_static_attacker_and_the_cost(make_cell: MakeCell, tmp_path: Path) -> None:
+    cell = make_cell("membership", serving=["popular"], defense=[{"name": "popularity", "pool": 20}])
+    measured = measure_membership_cell(cell, tmp_path)
+    numbers = {(r.attack, r.target, r.metric) for r in measured.records}
+    assert ("any-overlap, static", "membership", "auc") in numbers
+    assert ("", "others", "hit_rate_change@5") in numbers
+    assert measured.details.static_attacks["any-overlap"].rule
 
 
-def test_attacks_by_name_with_options(tiny: str) -> None:
-    assert parse_attacks(cell(tiny, attack=["rules"])) == {}
-    made = parse_attacks(cell(tiny, attack=["biased,dlmia:encoder=beta-vae:reweight=false"]))
-    assert made["dlmia:encoder=beta-vae:reweight=false"].encoder == "beta-vae"  # type: ignore[attr-defined]
-    assert made["dlmia:encoder=beta-vae:reweight=false"].reweight is False  # type: ignore[attr-defined]
-    with pytest.raises(UsageError, match="No membership attack is called 'bised'. Did you mean 'biased'"):
-        parse_attacks(cell(tiny, attack=["bised"]))
-    with pytest.raises(UsageError, match="Write name:option=value"):
-        parse_attacks(cell(tiny, attack=["dlmia:encoder"]))
+def test_attacks_are_made_by_name_with_options(make_cell: MakeCell) -> None:
+    def parse(text: str) -> dict[str, Any]:
+        return parse_attacks(make_cell("membership", attack=[text]))
 
-
-def test_item_vectors_come_from_factors_or_from_texts(tiny: str) -> None:
-    assert choose_item_source(cell(tiny)) == ItemSource()
-    with pytest.raises(DataError, match="has no items.parquet"):
-        choose_item_source(cell("demo", generator=["texts"]))
-    with pytest.raises(UsageError, match="No generator of item vectors is called 'text'. Did you mean 'texts'"):
-        choose_item_source(cell(tiny, generator=["text"]))
-
-
-def test_options_of_an_attack_follow_its_name() -> None:
-    from recveil.studies.membership_cells import parse_attacks
-    from recveil.studies.plans import Plan
-
-    def made(named: str):
-        grid = {"data": ["demo"], "target": ["als"], "shadow": ["als"], "attack": [named]}
-        return parse_attacks(Plan.parse({"title": "t", "kind": "membership", "grid": grid}, name="p").cells()[0])
-
-    attacks = made("dlmia,dlmia:encoder=beta-vae:reweight=false")
-    assert list(attacks) == ["dlmia", "dlmia:encoder=beta-vae:reweight=false"]
-    plain, other = attacks.values()
+    assert parse("rules") == {}
+    plain, other = parse("dlmia,dlmia:encoder=beta-vae:reweight=false").values()
     assert (plain.encoder, plain.reweight) == ("dual", True)
     assert (other.encoder, other.reweight) == ("beta-vae", False)
-    with pytest.raises(UsageError, match="Write name:option=value"):
-        made("dlmia:encoder")
-    with pytest.raises(UsageError, match="Did you mean 'encoder'"):
-        made("dlmia:encodr=dual")
+    for text, message in (
+        ("bised", "No membership attack is called 'bised'. Did you mean 'biased'"),
+        ("dlmia:encoder", "Write name:option=value"),
+        ("dlmia:encodr=dual", "Did you mean 'encoder'"),
+        ("lira", "reference models"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            parse(text)
+
+
+def test_item_vectors_come_from_factors_or_from_texts(make_cell: MakeCell) -> None:
+    assert choose_item_source(make_cell("membership")) == ItemSource()
+    with pytest.raises(DataError, match="has no items.parquet"):
+        choose_item_source(make_cell("membership", data=["demo"], generator=["texts"]))
+    with pytest.raises(UsageError, match="No generator of item vectors is called 'text'. Did you mean 'texts'"):
+        choose_item_source(make_cell("membership", generator=["text"]))

@@ -1,9 +1,9 @@
-"""A plan is read or refused in one sentence; what decides numbers, and nothing else, names a cell."""
+"""A plan is read or refused in one sentence; what decides numbers, and nothing else, decides the ids of its cells."""
 
 from __future__ import annotations
 
 import copy
-import json
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recveil.core.errors import UsageError
-from recveil.studies.plans import Cell, Plan, read_plan
+from recveil.studies.plans import MAX_CELLS, Plan, read_plan
 
 RAW: dict[str, Any] = {
     "title": "t",
@@ -85,9 +85,23 @@ def test_what_decides_numbers_changes_the_id(part: str, change: dict[str, Any]) 
     assert after - before
 
 
-def test_a_cell_comes_back_from_json_with_its_id() -> None:
-    for cell in Plan.parse(RAW, name="p").cells():
-        assert Cell.from_dict(json.loads(json.dumps(cell.to_dict()))).id == cell.id
+def test_ids_are_those_of_finished_studies() -> None:
+    model = {"name": "bprmf", "label": "bprmf", "embedding_size": 8, "epochs": 2}
+    grid = {
+        "data": ["demo"],
+        "model": [model],
+        "target": ["gender+age"],
+        "panel": ["logistic,knn"],
+        "leak_ratio": [0.5],
+    }
+    raw = {"title": "t", "kind": "attribute", "grid": grid, "settings": {"folds": 2, "device": "cpu"}}
+    assert ids(raw) == ["04430cedd5db5526"]
+    als = {"name": "als", "embedding_size": 8, "epochs": 2}
+    axes = {"data": ["demo"], "target": [als], "shadow": [als], "serving": ["popular"], "attack": ["biased"]}
+    settings = {"list_length": 20, "device": "cpu"}
+    assert ids({"title": "t", "kind": "membership", "grid": axes, "settings": settings}) == ["a83f156926a7ed11"]
+    default = Plan.parse(MEMBERS, name="p").cells()[0].at["attack"]
+    assert default == "dlmia,biased"
 
 
 def test_tables_call_things_by_label_or_name_and_options() -> None:
@@ -99,7 +113,7 @@ def test_tables_call_things_by_label_or_name_and_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "message"),
     [
         (changed("", tilte="x"), r"No key of the plan p is called 'tilte'. Did you mean 'title'\?"),
         (
@@ -121,12 +135,17 @@ def test_tables_call_things_by_label_or_name_and_options() -> None:
         (changed("settings", k=[500]), "settings.k.0: input should be less than or equal to 200"),
         (changed("settings", device="gpu"), "settings.device: string should match pattern"),
         (changed("settings", k=[]), "settings.k: list should have at least 1 item"),
+        (changed("settings", unattacked=float("nan")), "settings.unattacked"),
+        (changed("grid", model=[{"name": "bprmf", "rate": float("inf")}]), "option 'rate' must be .* finite number"),
+        (changed("grid", model=[{"name": "bprmf", "day": datetime.date(2026, 1, 1)}]), "option 'day' must be"),
+        (changed("", published=[{"value": float("nan")}]), "published.0.value: input should be a finite number"),
+        (changed("grid", seed=list(range(MAX_CELLS))), "comes to 800,000 cells"),
         ({"title": "x", "kind": "attribute"}, "grid: field required"),
         ({**MEMBERS, "grid": {**MEMBERS["grid"], "panel": ["full"]}}, r"No key of \[grid\].*'panel'"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(raw: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_the_first_mistake_in_a_plan_is_one_sentence(raw: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         Plan.parse(raw, name="p").cells()
 
 
@@ -139,9 +158,10 @@ def test_files_are_read_or_refused(tmp_path: Path) -> None:
         read_plan(path, "smal")
     with pytest.raises(UsageError, match="Cannot read the plan .*none.toml"):
         read_plan(tmp_path / "none.toml")
-    path.write_text("title = ")
-    with pytest.raises(UsageError, match="is not TOML"):
-        read_plan(path)
+    for content in (b"title = ", b"title = " + b"9" * 5_000, b"title = " + b"[" * 2_000, b"title = '\xff'"):
+        path.write_bytes(content)
+        with pytest.raises(UsageError, match="is not TOML"):
+            read_plan(path)
     path.write_text(
         'title = "x"\nkind = "attribute"\n[grid]\ndata = ["d"]\nmodel = ["m"]\ntarget = ["t"]\n[smoke]\nk = 0'
     )

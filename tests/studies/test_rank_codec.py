@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recveil.metrics.ranking import Ranks, hit_rate, ndcg
-from recveil.studies.plans import MAX_K
+from recveil.studies.cells import MAX_K
 from recveil.studies.rank_codec import pack_ranks, unpack_ranks
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import random
 import shutil
@@ -11,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 
 from recveil.core.errors import UsageError
-from recveil.studies.plans import Cell, Plan
-from recveil.studies.runs import LocalEngine, Outcome, Tally, attempt_cell, name_group, run_study
+from recveil.studies.cell_results import CellFailure
+from recveil.studies.cells import Cell
+from recveil.studies.plans import Plan
+from recveil.studies.runs import DiskFull, LocalEngine, Outcome, Tally, attempt_cell, name_group, run_study
 from recveil.studies.store import open_store
 
 HERE = Path(__file__).parent
@@ -128,22 +130,26 @@ def test_fifty_kills_of_the_command_lose_nothing(tmp_path: Path, tiny: str) -> N
 
 
 def test_only_what_is_missing_is_done(tmp_path: Path, chores: ModuleType) -> None:
-    heard: list[dict[str, int]] = []
+    progress: list[int] = []
     folder = tmp_path / "out"
     first = run_study(chores.plan(seed=[0, 1]), folder, chores.Inline(), work=chores.quick)
     assert (first.before, first.done) == (0, 4)
     before = {name: (folder / "cells" / name).stat().st_mtime_ns for name in cells_in(folder)}
     more = chores.plan(seed=[0, 1, 2])
-    tally = run_study(more, folder, chores.Inline(), work=chores.quick, heard=lambda t: heard.append(t.to_dict()))
+    tally = run_study(
+        more, folder, chores.Inline(), work=chores.quick, on_progress=lambda t: progress.append(t.finished)
+    )
     assert (tally.before, tally.done, tally.total) == (4, 2, 6)
-    assert heard[-1] == {"cells": 6, "done": 6, "failed": 0, "left": 0}
+    assert progress == [5, 6]
+    assert tally.to_progress(more, folder).model_dump() == {
+        "plan": "chores", "size": "full", "folder": str(folder), "cells": 6, "done": 6, "failed": 0, "left": 0
+    }  # fmt: skip
     assert {name: (folder / "cells" / name).stat().st_mtime_ns for name in before} == before
     assert open_store(folder).read_plan().cells()[-1].id == more.cells()[-1].id
 
 
 def failing(cache: Path, cell: Cell) -> Outcome:
-    told = {"cell": cell.to_dict(), "error": "ValueError: x", "traceback": "T", "foreseen": cell.seed > 0}
-    return Outcome(failure=told)
+    return Outcome(failure=CellFailure(error="ValueError: x", traceback="T", foreseen=cell.seed > 0))
 
 
 def test_failures_are_kept_counted_and_tried_again(tmp_path: Path, chores: ModuleType) -> None:
@@ -152,7 +158,7 @@ def test_failures_are_kept_counted_and_tried_again(tmp_path: Path, chores: Modul
     assert (tally.failed, tally.by_fault, tally.done) == (3, 1, 0)
     store = open_store(folder)
     assert len(store.failed_ids()) == 3
-    assert store.read_failure(plan.cells()[0].id)["error"] == "ValueError: x"
+    assert store.read_failure(plan.cells()[0].id).error == "ValueError: x"
     tally = run_study(plan, folder, chores.Inline(), work=chores.quick)
     assert (tally.failed, tally.done) == (0, 3)
     assert store.failed_ids() == set()
@@ -162,9 +168,9 @@ def test_a_process_that_keeps_dying_is_a_failure_and_the_rest_goes_on(tmp_path: 
     plan = chores.plan(data=["a"], seed=[0, 1, 2, 3])
     tally = run_study(plan, tmp_path / "out", LocalEngine(2), work=chores.deadly)
     assert (tally.done, tally.failed, tally.by_fault) == (3, 1, 1)
-    told = open_store(tmp_path / "out").read_failure(plan.cells()[0].id)["error"]
-    assert "begun 2 times" in told
-    assert "SIGKILL" in told
+    error = open_store(tmp_path / "out").read_failure(plan.cells()[0].id).error
+    assert "begun 2 times" in error
+    assert "SIGKILL" in error
 
 
 def test_two_runs_at_once_on_one_folder(tmp_path: Path, chores: ModuleType) -> None:
@@ -180,13 +186,13 @@ def test_two_runs_at_once_on_one_folder(tmp_path: Path, chores: ModuleType) -> N
 
 
 def test_nothing_is_begun_after_the_limit(tmp_path: Path, chores: ModuleType) -> None:
-    tally = run_study(chores.plan(), tmp_path / "out", chores.Inline(), work=chores.quick, limit=0.1)
+    tally = run_study(chores.plan(), tmp_path / "out", chores.Inline(), work=chores.quick, max_seconds=0.03)
     assert 0 < tally.done < 20
     assert tally.left == 20 - tally.done
 
 
 def full(cache: Path, cell: Cell) -> Outcome:
-    return Outcome(refused=(errno.ENOSPC, str(cache)))
+    return Outcome(disk_full=DiskFull(errno.ENOSPC, str(cache)))
 
 
 def test_a_disk_that_is_full_for_a_worker_ends_the_study(tmp_path: Path, chores: ModuleType) -> None:
@@ -220,44 +226,39 @@ def test_a_full_disk_corrupts_nothing(small_disk: Path, chores: ModuleType, tmp_
     assert cells_in(small_disk / "out") == whole
 
 
-def cell(data: str, **grid: object) -> Cell:
-    model = {"name": "bprmf", "epochs": 1, "embedding_size": 4}
-    whole = {"data": [data], "model": [model], "target": ["gender"], "panel": ["logistic"], **grid}
-    raw = {"title": "t", "kind": "attribute", "grid": whole, "settings": {"device": "cpu"}}
-    return Plan.parse(raw, name="p").cells()[0]
-
-
-def test_an_attempt_never_raises(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    good = attempt_cell(tmp_path, cell(tiny))
-    assert good.content is not None
-    assert good.timing["seconds"]["all"] > 0
-    assert good.timing["machine"]["device"] == "cpu"
-    wrong = attempt_cell(tmp_path, cell(tiny, surface=["nonsense"])).failure
+def test_an_attempt_never_raises(
+    make_cell: Callable[..., Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = attempt_cell(tmp_path, make_cell())
+    assert good.result is not None
+    assert good.timing.seconds["all"] > 0
+    assert good.timing.machine["device"] == "cpu"
+    wrong = attempt_cell(tmp_path, make_cell(surface=["nonsense"])).failure
     assert wrong is not None
-    assert wrong["foreseen"]
-    assert "No surface is called 'nonsense'" in wrong["error"]
-    assert "Traceback" in wrong["traceback"]
-    json.dumps(wrong)
+    assert wrong.foreseen
+    assert "No surface is called 'nonsense'" in wrong.error
+    assert "Traceback" in wrong.traceback
 
-    def broken(*_: object) -> None:
+    def raise_fault(*_: object) -> None:
         raise ZeroDivisionError("never thought of")
 
-    monkeypatch.setattr("recveil.studies.cells.run_cell", broken)
-    fault = attempt_cell(tmp_path, cell(tiny)).failure
+    monkeypatch.setattr("recveil.studies.measurement.run_cell", raise_fault)
+    fault = attempt_cell(tmp_path, make_cell()).failure
     assert fault is not None
-    assert not fault["foreseen"]
+    assert not fault.foreseen
 
-    def refused(*_: object) -> None:
+    def fill_disk(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space", "/somewhere")
 
-    monkeypatch.setattr("recveil.studies.cells.run_cell", refused)
-    assert attempt_cell(tmp_path, cell(tiny)).refused == (errno.ENOSPC, "/somewhere")
+    monkeypatch.setattr("recveil.studies.measurement.run_cell", fill_disk)
+    assert attempt_cell(tmp_path, make_cell()).disk_full == DiskFull(errno.ENOSPC, "/somewhere")
 
 
-def test_cells_of_one_model_and_seed_are_a_group() -> None:
-    assert name_group(cell("a")) == name_group(cell("a", defense=["noise"], target=["age"], panel=["full"]))
-    assert name_group(cell("a")) != name_group(cell("a", seed=[1]))
-    assert name_group(cell("a")) != name_group(cell("b"))
+def test_cells_of_one_model_and_seed_are_a_group(make_cell: Callable[..., Cell]) -> None:
+    group = name_group(make_cell())
+    assert group == name_group(make_cell(defense=["noise"], target=["age"], panel=["full"]))
+    assert group != name_group(make_cell(seed=[1]))
+    assert group != name_group(make_cell(data=["b"]))
 
 
 def test_the_time_that_remains() -> None:
@@ -269,8 +270,9 @@ def test_the_time_that_remains() -> None:
 
 
 def test_importing_the_engine_costs_no_torch() -> None:
-    names = "plan, store, local, study, overview"
-    code = f"import sys; from recveil.studies import {names}; print('torch' in sys.modules)"
+    names = "plans, store, runs, engines.local"
+    code = "import sys\n" + "\n".join(f"import recveil.studies.{name}" for name in names.split(", "))
+    code += "\nprint('torch' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
 

@@ -1,4 +1,4 @@
-"""The folder of results: whole files only, one writer, and a clear word where it is not what it should be."""
+"""The folder of results: whole files only, one writer, and one clear error where it is damaged."""
 
 from __future__ import annotations
 
@@ -9,106 +9,111 @@ from types import ModuleType
 import pytest
 
 from recveil.core.errors import DataError, UsageError
-from recveil.studies.plans import Plan
+from recveil.studies.cell_results import CellFailure, CellTiming
 from recveil.studies.store import Store, create_store, describe_plan, open_store
 
 
 @pytest.fixture
 def store(tmp_path: Path, chores: ModuleType) -> Store:
-    made = create_store(tmp_path / "deep" / "out", chores.plan())
+    made = create_store(tmp_path / "deep" / "out")
     describe_plan(made, chores.plan())
     return made
 
 
 def test_what_is_written_is_read(store: Store, chores: ModuleType) -> None:
-    one, two = chores.plan().cells()[:2]
-    store.write_cell(one.id, {"cell": one.to_dict(), "records": []}, {"seconds": {"all": 1.0}})
-    store.write_failure(two.id, {"cell": two.to_dict(), "error": "E", "traceback": "T"})
+    first, second = chores.plan().cells()[:2]
+    store.write_failure(first, CellFailure(error="E"))
+    store.write_failure(second, CellFailure(error="E", traceback="T", foreseen=True))
+    assert store.failed_ids() == {first.id, second.id}
+    result = chores.invent(first)
+    store.write_cell(result, CellTiming(seconds={"all": 1.0}, engine="e"))
     again = open_store(store.folder)
-    assert again.finished_ids() == {one.id}
-    assert again.failed_ids() == {two.id}
-    assert again.read_cell(one.id)["cell"] == one.to_dict()
-    assert again.read_failure(two.id)["error"] == "E"
-    assert again.read_timing(one.id) == {"seconds": {"all": 1.0}}
-    assert again.read_timing(two.id) == {}
+    assert (again.finished_ids(), again.failed_ids()) == ({first.id}, {second.id})  # success removes the failure
+    assert again.read_cell(first.id).to_json() == result.to_json()
+    assert again.read_failure(second.id) == CellFailure(error="E", traceback="T", foreseen=True)
+    assert again.read_timing(first.id).seconds == {"all": 1.0}
+    assert again.read_timing(second.id).seconds == {}
     assert [c.id for c in again.read_plan().cells()] == [c.id for c in chores.plan().cells()]
 
 
-def test_a_success_takes_the_failure_away(store: Store) -> None:
-    store.write_failure("x", {})
-    store.write_cell("x", {}, {})
-    assert store.failed_ids() == set()
-    assert not list((store.folder / "failures").iterdir())
-
-
 def test_only_one_run_at_a_time(store: Store) -> None:
-    with (
-        store.hold_lock(),
-        pytest.raises(UsageError, match="Another run is writing into"),
-        Store(store.folder).hold_lock(),
-    ):
+    with store.hold_lock(), pytest.raises(UsageError, match="Another run"), Store(store.folder).hold_lock():
         pass
     with store.hold_lock():
         pass
 
 
-def test_what_a_killed_run_left_is_swept_and_nothing_else(store: Store) -> None:
-    left = [store.folder / "cells" / ".x.json.abc.json", store.folder / ".study.json.abc.json"]
-    half = store.folder / "releases" / ".half"
-    kept = store.folder / ".gitignore"
-    for path in (*left, kept):
+def test_leftovers_of_a_killed_run_are_removed_and_nothing_else(store: Store, chores: ModuleType) -> None:
+    cell = chores.plan().cells()[0]
+    leftovers = [store.folder / "cells" / ".x.json.abc.json", store.folder / ".study.json.abc.json"]
+    half_saved, foreign = store.folder / "releases" / ".half", store.folder / ".gitignore"
+    for path in (*leftovers, foreign):
         path.write_text("{")
-    half.mkdir()
-    (half / "model.json").write_text("{")
-    store.write_failure("x", {})
-    (store.folder / "cells" / "x.json").write_text("{}")  # killed between writing the cell and removing the failure
-    assert store.finished_ids() == {"x"}
-    assert store.failed_ids() == set()
+    half_saved.mkdir()
+    (half_saved / "model.json").write_text("{")
+    store.write_failure(cell, CellFailure(error="E"))
+    (store.folder / "cells" / f"{cell.id}.json").write_text("{}")  # killed before the failure was removed
+    assert (store.finished_ids(), store.failed_ids()) == ({cell.id}, set())
     with store.hold_lock():
-        assert not any(path.exists() for path in (*left, half))
-        assert kept.exists()
-        assert not (store.folder / "failures" / "x.json").exists()
+        assert not any(path.exists() for path in (*leftovers, half_saved))
+        assert foreign.exists()
+        assert not list((store.folder / "failures").iterdir())
 
 
-def test_folders_that_are_something_else(tmp_path: Path, store: Store, chores: ModuleType) -> None:
+def test_folders_that_are_no_study_are_refused(tmp_path: Path, store: Store) -> None:
     with pytest.raises(UsageError, match="is not a folder of results: it has no study.json"):
         open_store(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
     with pytest.raises(UsageError, match="holds other things than a study"):
-        create_store(tmp_path / "mine", chores.plan())
-    half = create_store(tmp_path / "half", chores.plan())  # killed before study.json was there
-    assert create_store(half.folder, chores.plan()) == half
+        create_store(tmp_path / "mine")
     with pytest.raises(UsageError, match="it is a file"):
-        create_store(tmp_path / "mine" / "thesis.txt", chores.plan())
-    about = json.loads((store.folder / "study.json").read_text())
-    (store.folder / "study.json").write_text(json.dumps({**about, "version": 99}))
-    for use in (open_store, lambda folder: create_store(folder, chores.plan())):
+        create_store(tmp_path / "mine" / "thesis.txt")
+    with create_store(tmp_path / "half").hold_lock():
+        pass  # a run that was refused before its plan was written
+    assert create_store(tmp_path / "half") == Store(tmp_path / "half")
+    content = json.loads((store.folder / "study.json").read_text())
+    (store.folder / "study.json").write_text(json.dumps({**content, "version": 99}))
+    for use in (open_store, create_store):
         with pytest.raises(DataError, match="are of version 99 and this recveil reads version 1"):
             use(store.folder)
-    (store.folder / "study.json").write_text("{")
-    with pytest.raises(DataError, match="is not JSON"):
-        open_store(store.folder)
 
 
-def test_a_write_that_fails_leaves_what_was_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.write_cell("x", {"records": [1]}, {})
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", "{", "{}", '{"cell": 1}', "[" * 100_000, '{"error": 3, "seconds": {"a": "x"}}', "9" * 5_000],
+)
+def test_a_damaged_file_is_one_error_that_names_it(store: Store, text: str) -> None:
+    for part, read in (("cells", store.read_cell), ("failures", store.read_failure)):
+        (store.folder / part / "x.json").write_text(text)
+        with pytest.raises(DataError, match=r"x\.json"):
+            read("x")
 
-    def full(*_: object) -> None:
+
+def test_a_damaged_plan_or_timing_is_one_error_that_names_the_file(store: Store) -> None:
+    (store.folder / "timings" / "x.json").write_text('{"seconds": {"all": null}}')
+    with pytest.raises(DataError, match=r"timings/x\.json is damaged \(seconds\.all"):
+        store.read_timing("x")
+    for plan in (None, {}, {"title": "t", "kind": "other", "grid": {}}):
+        content = {"version": 1, "name": "p", "size": "full", "plan": plan}
+        (store.folder / "study.json").write_text(json.dumps(content))
+        with pytest.raises(DataError, match=r"study\.json is damaged"):
+            open_store(store.folder).read_plan()
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    store: Store, chores: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = chores.invent(chores.plan().cells()[0])
+    store.write_cell(result, CellTiming())
+    before = (store.folder / "cells" / f"{result.cell.id}.json").read_bytes()
+
+    def fill_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.replace", full)
+    monkeypatch.setattr("os.replace", fill_disk)
     with pytest.raises(OSError, match="No space left"):
-        store.write_cell("x", {"records": [2]}, {})
+        store.write_cell(result, CellTiming())
     monkeypatch.undo()
-    assert store.read_cell("x")["records"] == [1]
-    assert [p.name for p in (store.folder / "timings").iterdir()] == ["x.json"]
-
-
-def test_a_folder_that_a_refused_run_left_behind_can_be_used_again(tmp_path) -> None:
-    raw = {"title": "t", "kind": "attribute", "grid": {"data": ["demo"], "model": ["bprmf"], "target": ["gender"]}}
-    plan = Plan.parse(raw, name="p")
-    with create_store(tmp_path / "s", plan).hold_lock():
-        pass  # the plan was found wrong before anything was described
-    assert not (tmp_path / "s" / "study.json").exists()
-    create_store(tmp_path / "s", plan)
+    assert (store.folder / "cells" / f"{result.cell.id}.json").read_bytes() == before
+    assert len(list((store.folder / "timings").iterdir())) == 1

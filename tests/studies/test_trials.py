@@ -1,58 +1,64 @@
+"""A trial looks at the spared users and the validation items, and at nothing that the final audit uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.studies import attribute_cells as attribute
-from recveil.studies import cells as cell
-from recveil.studies import trials as trial
-from recveil.studies.plans import Plan
+from recveil.studies import trials
+from recveil.studies.attribute_cells import load_split, select_spared_users
+from recveil.studies.cells import Cell
+from recveil.studies.measurement import run_cell
 
 
-def trial_of(share: float, defense: str = "noise", **options):
-    grid = {"data": ["demo"], "model": [{"name": "bprmf", "embedding_size": 8, "epochs": 1}], "target": ["gender"]}
-    grid |= {"panel": ["logistic"], "defense": [{"name": defense, **options}]}
-    raw = {"title": "t", "kind": "attribute", "grid": grid, "settings": {"unattacked": share, "k": [10]}}
-    like = Plan.parse(raw, name="p").cells()[0]
-    return trial.make_trial_cell(like.at, like.settings)
+@pytest.fixture
+def make_trial(make_cell: Callable[..., Cell]) -> Callable[..., Cell]:
+    def make(share: float, **options: Any) -> Cell:
+        like = make_cell(settings={"unattacked": share}, defense=[{"name": "noise", **options}])
+        return trials.make_trial_cell(like.at, like.settings)
+
+    return make
 
 
-def test_only_spared_users_are_attacked_and_only_validation_items_ranked(tmp_path, monkeypatch) -> None:
-    seen = {}
-    real_audit, real_rank = trial.audit, trial.ranking.rank
+def test_only_spared_users_are_attacked_and_only_validation_items_ranked(
+    make_trial: Callable[..., Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attacked, ranked = [], []
+    audit_attribute, rank = trials.audit_attribute, trials.ranking.rank
 
-    def audited(x, target, *rest, **named):
-        seen["users"] = target.codes
-        return real_audit(x, target, *rest, **named)
+    def watch_audit(x: Any, target: Any, *rest: Any, **more: Any) -> Any:
+        attacked.append(target.codes)
+        return audit_attribute(x, target, *rest, **more)
 
-    def ranked(score, held, known, **named):
-        seen.setdefault("held", []).append(held)
-        return real_rank(score, held, known, **named)
+    def watch_rank(score: Any, held_out: Any, seen: Any, **more: Any) -> Any:
+        ranked.append(held_out)
+        return rank(score, held_out, seen, **more)
 
-    monkeypatch.setattr(trial, "audit", audited)
-    monkeypatch.setattr(trial.ranking, "rank", ranked)
-    found = cell.run_cell(trial_of(0.2, scale=1.0), tmp_path).content
-    split = attribute.load_split("demo")
-    spared = np.sort(attribute.select_spared_users(split.train.n_users, 0.2))
-    assert np.array_equal(seen["users"], split.train.attributes["gender"].codes[spared])
-    assert all(held is split.valid for held in seen["held"])
-    assert found["details"]["users"] == 600
-    assert {row["metric"] for row in found["records"]} == {"advantage", "ndcg_change@10"}
-    change = next(r["estimate"] for r in found["records"] if r["metric"] == "ndcg_change@10")
-    assert change["value"] < 0  # noise as large as the table costs something
-
-
-def test_a_trial_has_another_name_than_the_cell_it_is_like(tmp_path) -> None:
-    one = trial_of(0.2)
-    assert one.id != attribute_cell(one).id
-    assert one.id != trial_of(0.2, scale=0.5).id
+    monkeypatch.setattr(trials, "audit_attribute", watch_audit)
+    monkeypatch.setattr(trials.ranking, "rank", watch_rank)
+    cell = make_trial(0.8, scale=3.0)
+    result, _ = run_cell(cell, tmp_path)
+    split = load_split(cell.data)
+    spared = np.sort(select_spared_users(150, 0.8))
+    assert np.array_equal(attacked[0], split.train.attributes["gender"].codes[spared])
+    assert all(held_out is split.valid for held_out in ranked)
+    assert result.details.users == 120
+    change = {record.metric: record.estimate.value for record in result.records}
+    assert set(change) == {"advantage", "ndcg_change@10"}
+    assert change["ndcg_change@10"] < 0  # noise larger than the table costs something
 
 
-def attribute_cell(one):
-    from recveil.studies.plans import Cell
+def test_a_trial_has_another_id_than_the_cell_it_is_like(make_trial: Callable[..., Cell]) -> None:
+    trial = make_trial(0.8)
+    assert trial.id != Cell("attribute", trial.at, trial.settings, trial.labels).id
+    assert trial.id != make_trial(0.8, scale=0.5).id
 
-    return Cell("attribute", one.at, one.settings, one.labels)
 
-
-def test_too_few_users_to_choose_by_is_an_error(tmp_path) -> None:
+def test_too_few_users_to_choose_by_are_an_error(make_trial: Callable[..., Cell], tmp_path: Path) -> None:
     with pytest.raises(DataError, match="30 users to choose settings by, and at least 100"):
-        cell.run_cell(trial_of(0.01), tmp_path)
+        run_cell(make_trial(0.2), tmp_path)

@@ -1,132 +1,152 @@
-import json
+"""A search: proposed, stopped, resumed, chosen for a budget and audited, on an engine that computes nothing."""
+
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from recveil.core.errors import UsageError
+from recveil.core.study_parts import TuningTrial
+from recveil.core.traits import Choice
+from recveil.core.types import Estimate, Record
+from recveil.defenses import DEFENSES
 from recveil.metrics.ranking import Ranks
+from recveil.studies.cell_results import AttributeDetails, CellFailure, CellResult, StoredTarget, TrialDetails
 from recveil.studies.rank_codec import pack_ranks
 from recveil.studies.runs import Outcome
-from recveil.studies.search_spaces import SPACES
-from recveil.studies.tuning import SettingTrial, Tuning, choose_trial, propose_settings, tune
+from recveil.studies.tuning import (
+    TriedSetting,
+    TuningConfig,
+    choose_trial,
+    find_search_space,
+    propose_settings,
+    tune,
+)
 
-NOISE = Tuning("demo", "bprmf", "noise", "gender", budget=3.0, trials=6, batch=3, panel="logistic")
+NOISE = TuningConfig("demo", "bprmf", "noise", "gender", budget=3.0, trials=6, batch=3, panel="logistic")
+TUNABLE = [traits for traits in DEFENSES.all_traits() if traits.place != "lists"]
 
 
-class Pretend:
-    """An engine that works out nothing: more noise hides more and costs more."""
+class PretendEngine:
+    """An engine that computes nothing: more noise hides more and costs more."""
 
     name = "pretend"
 
-    def __init__(self, stop_after: int = 10**6, broken: float | None = None) -> None:
-        self.done, self.stop_after, self.broken = [], stop_after, broken
+    def __init__(self, stop_after: int = 10**6, max_scale: float = np.inf) -> None:
+        self.done, self.stop_after, self.max_scale = [], stop_after, max_scale
 
-    def run(self, work, cells, *, go_on):
+    def run(self, work, cells, *, may_start):
         for cell in cells:
             if len(self.done) == self.stop_after:
                 raise KeyboardInterrupt
-            scale = cell.at["defense"]["options"].get("scale", 1.0) if cell.at["defense"]["name"] != "none" else 0.0
+            defense = cell.choice("defense")
+            scale = 0.0 if defense.is_undefended else defense.options.get("scale", 1.0)
             self.done.append((cell.kind, scale))
-            if self.broken is not None and scale > self.broken:
-                yield cell, Outcome(failure={"cell": cell.to_dict(), "error": "broken", "foreseen": True})
+            if scale > self.max_scale:
+                yield cell, Outcome(failure=CellFailure(error="broken", foreseen=True))
             else:
-                yield cell, Outcome(json.loads(json.dumps(self.content(cell, scale))), {"seconds": {}})
+                yield cell, Outcome(self.invent(cell, scale))
 
-    def content(self, cell, scale):
+    def invent(self, cell, scale):
         level, loss = 0.6 / (1 + scale), 4 * scale
-        estimate = {"value": level, "low": level, "high": level, "n": 100}
-        rows = [{"attack": "headline", "metric": "advantage", "target": "gender", "estimate": estimate}]
-        rows.append(
-            {"attack": "", "metric": "ndcg_change@10", "target": "gender", "estimate": {**estimate, "value": -loss}}
-        )
+        names = ("demo", "bprmf", "noise")
+        estimates = {
+            "advantage": Estimate(level, level, level, 100),
+            "ndcg_change@10": Estimate(-loss, -loss, -loss, 100),
+        }
+        attacks = {"advantage": "headline", "ndcg_change@10": ""}
+        records = [Record(*names, attacks[m], "gender", 0, m, estimate) for m, estimate in estimates.items()]
+        folds = [level, level + 0.01, level - 0.01]
+        if cell.kind == "trial":
+            return CellResult(cell, records, TrialDetails(folds={"gender": folds}, users=100))
         users = np.arange(200)
-        ranks = pack_ranks(Ranks(users, users, np.where(users < 2 * (50 - loss), 0, 90), np.zeros(200, dtype=int)))
-        base = pack_ranks(Ranks(users, users, np.where(users < 100, 0, 90), np.zeros(200, dtype=int)))
-        told = {"gender": {"folds": [level, level + 0.01, level - 0.01], "n": 100, "chance": 0.5}}
-        details = {"ranks": ranks, "base": base, "test_share": 0.25, "targets": told, "two_releases": {}}
-        return {"cell": cell.to_dict(), "records": rows, "details": details}
+        ranks, base = (
+            pack_ranks(Ranks(users, users, np.where(users < hits, 0, 90), np.zeros(200, dtype=int)))
+            for hits in (2 * (50 - loss), 100)
+        )
+        audit = StoredTarget(folds=folds, n=100, chance=0.5)
+        return CellResult(
+            cell, records, AttributeDetails(ranks=ranks, base=base, test_share=0.25, targets={"gender": audit})
+        )
 
 
 def test_a_search_is_chosen_audited_and_can_be_used(tmp_path) -> None:
-    engine = Pretend()
-    found = tune(NOISE, tmp_path / "t", engine)
-    assert len(found["trials"]) == 6 + 2  # and the defaults, and no defense
+    engine = PretendEngine()
+    result = tune(NOISE, tmp_path / "t", engine, command_line=["recveil", "tune"])
+    assert len(result.trials) == 6 + 2  # and the defaults, and no defense
     assert [kind for kind, _ in engine.done][-2:] == ["attribute", "attribute"]
-    within = [t for t in found["trials"] if t["defended"] and t["loss"] <= 3.0]
-    assert found["chosen"]["advantage"] == min(t["advantage"] for t in within)
-    costs = [t["loss"] for t in found["frontier"]]
+    within = [trial for trial in result.trials if trial.defended and trial.loss <= 3.0]
+    assert result.chosen.advantage == min(trial.advantage for trial in within)
+    costs = [trial.loss for trial in result.frontier]
     assert costs == sorted(costs, reverse=True)
-    assert found["audit"]["errors"] == []
-    assert found["audit"]["lines"]["noise"]["ndcg_change@10"]["value"] == pytest.approx(
-        -2 * found["chosen"]["loss"], abs=2
-    )
-    assert "use 'noise'" in found["audit"]["advice"][0] or "the best is 'noise'" in found["audit"]["advice"][0]
-    words = shlex.split(found["use"])
+    assert (result.audit.errors, result.command_line) == ([], ["recveil", "tune"])
+    assert result.audit.lines["noise"].ndcg_change.value == pytest.approx(-2 * result.chosen.loss, abs=2)
+    assert "'noise'" in result.audit.advice[0]
+    words = shlex.split(result.use)
     assert words[:2] == ["recveil", "train"]
-    assert words[words.index("--defense-option") + 1] == f"scale={found['chosen']['options']['scale']}"
+    assert words[words.index("--defense-option") + 1] == f"scale={result.chosen.options['scale']}"
 
 
-def test_a_search_that_was_stopped_asks_what_it_would_have_asked(tmp_path) -> None:
-    whole = tune(NOISE, tmp_path / "whole", Pretend())
+def test_a_search_that_was_stopped_proposes_what_it_would_have_proposed(tmp_path) -> None:
+    whole = tune(NOISE, tmp_path / "whole", PretendEngine())
     for n in (1, 2, 3):
         with pytest.raises(KeyboardInterrupt):
-            tune(NOISE, tmp_path / "parts", Pretend(stop_after=n))
-    last = Pretend()
+            tune(NOISE, tmp_path / "parts", PretendEngine(stop_after=n))
+    last = PretendEngine()
     assert tune(NOISE, tmp_path / "parts", last) == whole
     assert len(last.done) == 8 + 2 - 6  # six trials were there already
+    engine = PretendEngine()
+    richer = tune(replace(NOISE, budget=1000.0), tmp_path / "parts", engine)
+    assert {kind for kind, _ in engine.done} <= {"attribute"}  # another budget needs no new trial
+    assert richer.chosen.advantage < whole.chosen.advantage
 
 
-def test_another_budget_needs_no_new_trial(tmp_path) -> None:
-    first = tune(NOISE, tmp_path / "t", Pretend())
-    engine = Pretend()
-    second = tune(Tuning(**{**NOISE.__dict__, "budget": 1000.0}), tmp_path / "t", engine)
-    assert {kind for kind, _ in engine.done} <= {"attribute"}
-    assert second["chosen"]["advantage"] < first["chosen"]["advantage"]
-
-
-def test_a_budget_that_nothing_meets_chooses_nothing(tmp_path) -> None:
-    found = tune(Tuning(**{**NOISE.__dict__, "budget": 0.0}), tmp_path / "t", Pretend())
-    assert (found["chosen"], found["audit"], found["use"]) == (None, None, None)
-
-
-def test_settings_that_fail_are_counted_and_the_search_goes_on(tmp_path) -> None:
-    found = tune(NOISE, tmp_path / "t", Pretend(broken=0.5))
-    assert found["failed"] > 0
-    assert found["failed"] + len(found["trials"]) == 8
-    assert all(t["options"].get("scale", 0.0) <= 0.5 for t in found["trials"])
+def test_failed_settings_are_counted_and_a_budget_that_nothing_meets_chooses_nothing(tmp_path) -> None:
+    result = tune(replace(NOISE, budget=0.0), tmp_path / "t", PretendEngine(max_scale=0.5))
+    assert result.n_failed > 0
+    assert result.n_failed + len(result.trials) == 8
+    assert all(trial.options.get("scale", 0.0) <= 0.5 for trial in result.trials)
+    assert (result.chosen, result.audit, result.use) == (None, None, None)
 
 
 def test_proposals_depend_on_what_is_known_and_on_nothing_else() -> None:
-    space = SPACES["raid"]
+    space = find_search_space("raid")
     first = propose_settings(space, [], 4, 0)
     assert first == propose_settings(space, [], 4, 0)
     assert first != propose_settings(space, [], 4, 1)
-    told = [(options, SettingTrial(options, 0.1 * i, float(i))) for i, options in enumerate(first)]
-    assert propose_settings(space, told, 2, 0) != first[:2]
+    tried = [TriedSetting(options, make_trial(options, 0.1 * i, float(i))) for i, options in enumerate(first)]
+    assert propose_settings(space, tried, 2, 0) != first[:2]
     for options in first:
         assert 0.003 <= options["eta"] <= 0.3
         assert options["xi"] in range(1, 9)
         assert options["eta"] == float(f"{options['eta']:.4g}")
 
 
+def make_trial(options, advantage, loss, *, defended=True):
+    return TuningTrial(options=options, advantage=advantage, loss=loss, cell="", defended=defended)
+
+
 def test_of_equally_private_settings_the_cheapest_is_chosen() -> None:
-    trials = [
-        SettingTrial({"a": 1}, 0.0, 2.0),
-        SettingTrial({"a": 2}, 0.0, 1.0),
-        SettingTrial({"a": 3}, 0.0, 9.0),
-        SettingTrial({}, 0.0, 0.0, defended=False),
-    ]
-    chosen = choose_trial(trials, 3.0)
-    assert chosen is not None
-    assert chosen.options == {"a": 2}
+    trials = [make_trial({"a": loss}, 0.0, loss) for loss in (2.0, 1.0, 9.0)]
+    undefended = make_trial({}, 0.0, 0.0, defended=False)
+    assert choose_trial([*trials, undefended], 3.0).options == {"a": 1.0}
 
 
-def test_a_wrong_name_or_number_is_said_before_anything_runs(tmp_path) -> None:
+def test_mistakes_are_found_before_anything_runs(tmp_path) -> None:
     with pytest.raises(UsageError, match="Did you mean 'noise'"):
-        Tuning("demo", "bprmf", "noize", "gender")
+        TuningConfig("demo", "bprmf", "noize", "gender")
+    with pytest.raises(UsageError, match="No defense with options to tune is called 'popularity'"):
+        TuningConfig("demo", "bprmf", "popularity", "gender")
     with pytest.raises(UsageError, match="trials and batch"):
-        Tuning("demo", "bprmf", "noise", "gender", trials=0)
+        replace(NOISE, trials=0)
     with pytest.raises(UsageError, match="No attribute in demo is called 'gendr'"):
-        tune(Tuning("demo", "bprmf", "noise", "gendr"), tmp_path / "t", Pretend())
+        tune(replace(NOISE, target="gendr"), tmp_path / "t", PretendEngine())
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("traits", TUNABLE, ids=lambda traits: traits.name)
+def test_every_attribute_defense_can_be_tuned_and_takes_the_ends_of_its_ranges(traits) -> None:
+    for option, domain in find_search_space(traits.name).items():
+        for value in domain.words if isinstance(domain, Choice) else (domain.low, domain.high):
+            assert getattr(DEFENSES.make(traits.name, **{option: value}), option) == value

@@ -34,7 +34,7 @@ class Pretended:
             pass
 
     def __init__(self) -> None:
-        self.options_seen: dict[str, Any] = {}
+        self.task_options: dict[str, Any] = {}
 
     def is_initialized(self) -> bool:
         return True
@@ -46,8 +46,8 @@ class Pretended:
         outer = self
 
         class Task:
-            def options(self, **given: Any) -> Any:
-                outer.options_seen = given
+            def options(self, **options: Any) -> Any:
+                outer.task_options = options
                 return self
 
             def remote(self, *args: Any) -> Any:
@@ -70,10 +70,10 @@ def test_items_come_back_once_and_lost_ones_as_lost(monkeypatch: pytest.MonkeyPa
     found = dict(RayEngine(gpus=0.1).run(abs, [-1, -2, 3, -4, -5, -6]))
     assert {k: v for k, v in found.items() if k != 3} == {-1: 1, -2: 2, -4: 4, -5: 5, -6: 6}
     assert found[3].reason == "Ray could not finish it (RayError: the node is gone)"
-    assert pretended.options_seen["num_gpus"] == 0.1
-    assert pretended.options_seen["max_retries"] > 0
+    assert pretended.task_options["num_gpus"] == 0.1
+    assert pretended.task_options["max_retries"] > 0
     calls = iter([True, True])
-    assert len(list(RayEngine().run(abs, [-1, -2, -4, -5], go_on=lambda: next(calls, False)))) == 2
+    assert len(list(RayEngine().run(abs, [-1, -2, -4, -5], may_start=lambda: next(calls, False)))) == 2
 
 
 @pytest.fixture
@@ -141,5 +141,5 @@ def test_a_node_that_is_killed_loses_nothing(cluster: Any, chores: ModuleType, t
 
 def test_no_cluster_at_the_address() -> None:
     pytest.importorskip("ray")
-    with pytest.raises(UsageError, match="No Ray cluster answers at 127.0.0.1:1 .*Check --address"):
+    with pytest.raises(UsageError, match="No Ray cluster answers at 127.0.0.1:1 .*Check the address"):
         next(RayEngine("127.0.0.1:1").run(os.getenv, ["HOME"]))
