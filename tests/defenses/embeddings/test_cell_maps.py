@@ -8,10 +8,10 @@ import torch
 
 from oracles.cells import apply_by_cell, cloak_by_cells, gather_statistics, make_table
 from recveil.core.random import make_generator
+from recveil.defenses import DEFENSES
 from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, StreamingDefense, plan_passes
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.leace import Leace
-from recveil.defenses.embeddings.noise import Noise
 from recveil.defenses.embeddings.sliced import Sliced
 
 
@@ -51,6 +51,8 @@ def test_a_map_survives_as_arrays(method: StreamingDefense) -> None:
     np.testing.assert_array_equal(apply_by_cell(again, x, cells), apply_by_cell(fitted, x, cells))
 
 
-def test_defenses_that_need_all_rows_do_not_stream() -> None:
-    assert isinstance(Gaussian(), StreamingDefense)
-    assert not isinstance(Noise(), StreamingDefense)
+def test_defenses_that_stream_are_those_with_the_trait() -> None:
+    traits = [traits for traits in DEFENSES.all_traits() if traits.place == "embeddings" and traits.is_installed]
+    assert any(t.streams for t in traits)
+    for t in traits:
+        assert isinstance(DEFENSES.make(t.name), StreamingDefense) == t.streams

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from recveil.core.types import IntArray
-from recveil.defenses.embeddings.cells import Cells, cells_of
+from recveil.defenses.embeddings.cells import Cells, plan_cells
 from recveil.defenses.embeddings.fitted_maps import AffineMap, SlicedMap
 from recveil.transport.moments import Moments
 
@@ -63,7 +63,10 @@ class CellAffine:
 
     @classmethod
     def from_stage(cls, stage: AffineMap, classes: Sequence[int]) -> CellAffine:
-        """Spread a map of classes over the cells that belong to them; class -1 (unknown) is the stage's last entry."""
+        """Spread a map of classes over the cells that belong to them.
+
+        Class -1 (unknown) is the last entry of the stage.
+        """
         at = torch.as_tensor(np.asarray(classes))
         return cls(stage.center[at], stage.A[at], stage.m.expand(len(at), -1))
 
@@ -83,7 +86,10 @@ class CellAffine:
         return CellAffine(self.center, self.A @ following.A, m)
 
     def blend_with_identity(self, strength: float) -> CellAffine:
-        """Return the map that goes this share of the way: x + strength (map(x) - x), which is affine too."""
+        """Return the map that goes this share of the way.
+
+        It is x + strength (map(x) - x), which is affine too.
+        """
         eye = torch.eye(self.A.shape[1], dtype=self.A.dtype)
         return CellAffine(self.center, torch.lerp(eye, self.A, strength), torch.lerp(self.center, self.m, strength))
 
@@ -98,7 +104,9 @@ class CellAffine:
 
 @dataclass(frozen=True, eq=False)
 class CellMap:
-    """The map of each cell: affine, or affine with rounds and another affine map after it.
+    """The map of each cell: affine, with or without rounds after it.
+
+    Rounds are followed by another affine map.
 
     Attributes:
         first: affine map of all cells.
@@ -119,11 +127,14 @@ class CellMap:
         if self.rounds is None or self.last is None or self.classes[cell] < 0:
             return self.first.carry_rows(x, cell)
         y = self.first.carry_rows(x.clone(), cell)
-        y = self.last.carry_rows(self.rounds.moved(y, self.classes[cell]), cell)
+        y = self.last.carry_rows(self.rounds.carry_class(y, self.classes[cell]), cell)
         return torch.lerp(x, y, self.strength)
 
     def blend_with_identity(self, strength: float) -> CellMap:
-        """Return the map that goes this share of the way; this map must be at full strength."""
+        """Return the map that goes this share of the way.
+
+        This map must be at full strength.
+        """
         part = self.first.blend_with_identity(strength)
         if self.rounds is None:
             return replace(self, first=part)
@@ -170,7 +181,7 @@ class CellMap:
 
 
 def plan_passes(statistics: CellStatistics) -> list[Cells]:
-    """Cut the cells into the classes that a defense equalizes in turn, as `cells_of` does with users.
+    """Cut the cells into the classes that a defense equalizes in turn.
 
     Cells without rows belong to no class. Joint cells are used if each has at least two rows for each dimension.
     """
@@ -181,7 +192,7 @@ def plan_passes(statistics: CellStatistics) -> list[Cells]:
     joint = smallest >= 2 * moments.mean.shape[1]
     passes = []
     # Here a cell counts as one row of codes, so `minimum` says yes or no in place of a number of users.
-    for cells in cells_of(codes[held], minimum=0 if joint else 1 << 62):
+    for cells in plan_cells(codes[held], minimum=0 if joint else 1 << 62):
         everywhere = np.full(len(codes), -1, dtype=np.int64)
         everywhere[held] = cells.codes
         if cells.n_classes > 1:

@@ -27,7 +27,7 @@ from recveil.transport.moments import Moments
 __all__ = ["MAX_LEARNED_USERS", "fit_rounds"]
 
 MAX_LEARNED_USERS = 50_000
-"""Users of each class from whom the rounds are learned."""
+"""Users of each class that the rounds are learned from."""
 
 PIECE_ROWS = 1 << 16
 """Rows of the sample that go through the rounds at once."""
@@ -74,7 +74,7 @@ def _carry_sample(first: CellAffine, statistics: CellStatistics, rows: NDArray[n
 
 
 def _divide_sample(codes: IntArray, n: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Choose the rows from which the rounds are learned, and the rows from which the moments are.
+    """Choose the rows that the rounds are learned from, and those for the moments.
 
     Moments are taken from rows that the rounds were not fitted to. Only a class that is in the sample whole gives all
     its rows to both, since its moments are then exact.
@@ -97,7 +97,7 @@ def _measure_moments(
     rows: NDArray[np.intp],
     n_classes: int,
 ) -> Moments:
-    """Measure the moments of the classes after the rounds, on these rows of the sample."""
+    """Measure the moments of the classes after the rounds, on rows of the sample."""
     total = Moments.make_empty(n_classes, statistics.sample.shape[1], torch.device("cpu"))
     for part in np.array_split(rows, len(rows) // PIECE_ROWS + 1):  # in double precision all rows would take much room
         classes = torch.from_numpy(codes[part])
@@ -107,7 +107,7 @@ def _measure_moments(
 
 
 def _draw_moments(now: Moments, rng: np.random.Generator) -> CellAffine:
-    """Map each class to the mean and covariance that n_k users drawn from all would have by chance.
+    """Map each class to moments that as many users drawn from all would have.
 
     For Gaussian users the mean is N(m, C / n_k) and the covariance C^1/2 W C^1/2 with n_k W ~ Wishart(n_k - 1, I).
     """
