@@ -229,7 +229,7 @@ BAD = {
     "NaN": (nan_vector, 3, "NaN"),
     "Inf": (lambda f: with_vectors(f, np.full((400, 3), np.inf)), 3, "infinite"),
     "one class": (lambda f: table(f, gender=["F"] * 400), 3, "nothing to guess"),
-    "only nulls": (lambda f: table(f, gender=pa.nulls(400, pa.string())), 3, "Nobody's 'gender' is known"),
+    "only nulls": (lambda f: table(f, gender=pa.nulls(400, pa.string())), 3, "No user disclosed 'gender'"),
     "a class with one user": (half_a_class, 3, "1 user"),
     "an empty table": (empty_vectors, 3, "no rows"),
     "a truncated Parquet": (lambda f: truncated(f / "E.parquet"), 3, "E.parquet"),

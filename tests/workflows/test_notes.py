@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from recveil.cli.app import app
 from recveil.core.errors import DataError
-from recveil.core.types import UNKNOWN, Attribute
+from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.data.io.release_files import write_vectors
 from recveil.workflows.notes import notes_on, small_classes_as_one
 
@@ -96,7 +96,7 @@ def test_users_of_whom_nothing_is_known(tmp_path: Path) -> None:
     x, labels = table()
     done = cloak(tmp_path, x, [None] * len(x))
     assert done.exit_code == 3
-    assert "Nobody's 'job' is known" in done.stderr
+    assert "No user disclosed 'job'" in done.stderr
     labels[:5] = [None] * 5
     told = {"gaussian": "label-free map", "leace": "same map as all others", "noise": "got noise", "u2u": "stay where"}
     for method, fate in told.items():
@@ -137,10 +137,10 @@ def test_items_of_another_dimension_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_rest_has_a_name_of_its_own() -> None:
-    job = Attribute("job", np.array([0, 0, 1, 1, 2, UNKNOWN, 3]), ("cook", "rest", "spy", "pilot"))
+    job = Attribute("job", np.array([0, 0, 1, 1, 2, UNDISCLOSED, 3]), ("cook", "rest", "spy", "pilot"))
     [merged], [note] = small_classes_as_one([job])
     assert merged.labels == ("cook", "rest", "rest of job")
-    assert merged.codes.tolist() == [0, 0, 1, 1, 2, UNKNOWN, 2]
+    assert merged.codes.tolist() == [0, 0, 1, 1, 2, UNDISCLOSED, 2]
     assert "'spy', 'pilot' were made one class, 'rest of job', of 2 users" in note
     same, nothing = small_classes_as_one([merged])
     assert same == [merged]

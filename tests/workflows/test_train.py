@@ -39,7 +39,7 @@ def test_a_run_writes_all_that_the_audit_needs(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     data = load_data("demo", seed=0)
     assert read_embeddings(folder / "users.parquet").x.shape == (data.n_users, 8)
-    assert read_embeddings(folder / "items.parquet", of="item").x.shape == (data.n_items, 8)
+    assert read_embeddings(folder / "items.parquet", owner="item").x.shape == (data.n_items, 8)
     lists = pq.read_table(folder / "recommendations.parquet")
     assert lists.num_rows == data.n_users * 10
     metrics = json.loads((folder / "metrics.json").read_text())

@@ -24,7 +24,7 @@ def list_data(as_json: Json = False) -> None:
     rows = list_sources()
     emit_json(rows, as_json=as_json)
     for row in rows:
-        available = "available" if row["at_hand"] else "-"
+        available = "available" if row["available"] else "-"
         print_line(f"{row['name']:32} {available:10} {row['title']}", silent=as_json)
 
 

@@ -1,7 +1,6 @@
-"""Cleaning: what counts as an interaction, once each, among users and items that have enough of them.
+"""Cleaning of interactions: rating threshold, duplicates, k-core and age bands, in this order.
 
-The order is fixed: rating threshold, duplicates, k-core, age bands. Afterwards ids are numbered anew, so that no user
-or item without an interaction remains, and attributes follow.
+Afterwards ids are renumbered, so that no user or item without an interaction remains, and attributes follow.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ __all__ = [
     "AGE7_EDGES",
     "NO_CLEANING",
     "Cleaning",
-    "filter_ratings",
+    "add_age_bands",
     "clean_dataset",
-    "renumber_ids",
     "drop_duplicates",
+    "filter_ratings",
     "k_core",
     "mask_implausible_ages",
-    "add_age_bands",
+    "renumber_ids",
 ]
 
 AGE3_EDGES = (35, 45)
@@ -40,7 +39,13 @@ AGE7_EDGES = (18, 25, 35, 45, 50, 56)
 
 @dataclass(frozen=True)
 class Cleaning:
-    """How much a user and an item must have to stay (0: anything), and the rating from which one counts (None: any)."""
+    """Thresholds of cleaning.
+
+    Args:
+        user_core: interactions that a user must have; 0 keeps every user.
+        item_core: interactions that an item must have; 0 keeps every item.
+        min_rating: rating from which an interaction counts; None counts every one.
+    """
 
     user_core: int = 0
     item_core: int = 0
@@ -48,7 +53,7 @@ class Cleaning:
 
 
 NO_CLEANING = Cleaning()
-"""Every interaction counts and everybody stays."""
+"""Thresholds that keep every interaction, user and item."""
 
 
 def clean_dataset(
@@ -60,9 +65,20 @@ def clean_dataset(
     bins: Mapping[str, Sequence[float]] | None = None,
     keep: Sequence[str] = (),
 ) -> Dataset:
-    """A clean data set from what a loader found, with `age3` and `age7` where the users have an age in years.
+    """Build a clean data set from the tables of a reader.
 
-    See `dataset_from_tables` for `numeric`, `bins` and `keep`.
+    It has the attributes `age3` and `age7` where the users have an age in years.
+
+    Args:
+        raw: tables of interactions and users.
+        name: name of the data set.
+        cleaning: thresholds.
+        numeric: columns of users to keep as numbers instead of classes.
+        bins: columns of users to cut into classes, with the lower edges of all classes but the first.
+        keep: columns of users to make attributes however many values they have.
+
+    Raises:
+        DataError: nothing is left, or the tables cannot be used.
     """
     interactions = filter_ratings(raw.interactions, cleaning.min_rating, name)
     dataset = build_dataset(name, interactions, raw.users, numeric=numeric, bins=bins, keep=keep)
@@ -71,25 +87,38 @@ def clean_dataset(
 
 
 def filter_ratings(interactions: pa.Table, min_rating: float | None, name: str) -> pa.Table:
-    """The interactions rated at least `min_rating`; without a threshold every one counts, rated or not.
+    """Keep the interactions rated at least `min_rating`; None keeps all.
 
-    With a threshold, an interaction without a rating does not count.
+    With a threshold, an interaction without a rating is dropped.
+
+    Args:
+        interactions: the table of interactions.
+        min_rating: lowest rating that counts.
+        name: name of the data set, for errors.
+
+    Raises:
+        DataError: there are no ratings, or none is high enough.
     """
     if min_rating is None:
         return interactions
     if "rating" not in interactions.column_names:
-        raise DataError(f"The data set '{name}' has no ratings, so none is {min_rating:g} or more. Drop the threshold.")
+        raise DataError(
+            f"The data set '{name}' has no ratings, so a threshold of {min_rating:g} cannot be applied. Drop it."
+        )
     rating = interactions.column("rating")
     if not (pa.types.is_integer(rating.type) or pa.types.is_floating(rating.type)):
         raise DataError(f"The ratings of '{name}' are not numbers. Write them as numbers or drop the threshold.")
-    kept = interactions.filter(pc.fill_null(pc.greater_equal(rating, min_rating), False))
-    if kept.num_rows == 0:
+    selected = interactions.filter(pc.fill_null(pc.greater_equal(rating, min_rating), False))
+    if selected.num_rows == 0:
         raise DataError(f"No interaction of '{name}' is rated {min_rating:g} or more. Lower the threshold.")
-    return kept
+    return selected
 
 
 def drop_duplicates(dataset: Dataset) -> Dataset:
-    """Each pair of user and item once: the earliest in time, the first row among equals or where there is no time."""
+    """Keep one interaction of each pair of user and item, the earliest.
+
+    Among equal times, and without times, the first row is kept.
+    """
     pair = dataset.user * dataset.n_items + dataset.item
     keys = (pair,) if dataset.time is None else (dataset.time, pair)
     order = np.lexsort(keys)  # stable, so rows that tie stay in the order of the file
@@ -99,9 +128,17 @@ def drop_duplicates(dataset: Dataset) -> Dataset:
 
 
 def k_core(dataset: Dataset, *, user_core: int, item_core: int) -> Dataset:
-    """The largest part in which every user has `user_core` and every item `item_core` interactions or more.
+    """Keep the largest part in which users and items have enough interactions.
 
-    Users and items that have too few are removed until none is left to remove; that fixed point is unique.
+    Users and items that have too few are removed until none is left to remove; this fixed point is unique.
+
+    Args:
+        dataset: the interactions.
+        user_core: interactions that a user must have.
+        item_core: interactions that an item must have.
+
+    Raises:
+        DataError: nothing is left.
     """
     user, item = dataset.user, dataset.item
     rows = np.arange(len(dataset))
@@ -113,16 +150,16 @@ def k_core(dataset: Dataset, *, user_core: int, item_core: int) -> Dataset:
     if len(rows) == 0:
         raise DataError(
             f"Nothing is left of '{dataset.name}' when every user must have {user_core} and every item {item_core} "
-            "interactions. Ask for fewer."
+            "interactions. Lower the thresholds."
         )
     return renumber_ids(dataset.take(rows))
 
 
 def renumber_ids(dataset: Dataset) -> Dataset:
-    """The same interactions with ids numbered anew: users, items and classes that nobody has are gone."""
+    """Renumber the ids and drop users, items and classes without interactions."""
     users, user = np.unique(dataset.user, return_inverse=True)
     items, item = np.unique(dataset.item, return_inverse=True)
-    attributes = {name: drop_empty_classes(known.take(users)) for name, known in dataset.attributes.items()}
+    attributes = {name: drop_empty_classes(attribute.take(users)) for name, attribute in dataset.attributes.items()}
     return replace(
         dataset,
         user=user.astype(np.int64),
@@ -134,10 +171,10 @@ def renumber_ids(dataset: Dataset) -> Dataset:
 
 
 def add_age_bands(dataset: Dataset) -> Dataset:
-    """The data set with `age3` (RAID) and `age7` (MovieLens' bands) beside `age`, where age is in years.
+    """Add `age3` (RAID) and `age7` (MovieLens' bands) beside an `age` in years.
 
-    MovieLens 1M gives the lower end of the band instead of the years (1 for under 18): the bands then map directly.
-    Where nobody is 18 or more the numbers are taken for codes, and no bands are made.
+    MovieLens 1M gives the lower end of the band instead of the years (1 for under 18), and the bands map directly. If
+    nobody is 18 or older, the numbers are taken for codes and no bands are added.
     """
     age = dataset.attributes.get("age")
     years = None if age is None else convert_to_numbers(age)
@@ -148,7 +185,13 @@ def add_age_bands(dataset: Dataset) -> Dataset:
 
 
 def mask_implausible_ages(users: pa.Table, *, low: int = 5, high: int = 100) -> pa.Table:
-    """The users with an age outside these years made unknown; for data in which people typed what they liked."""
+    """Make implausible ages undisclosed, for data in which users typed them.
+
+    Args:
+        users: the table of users.
+        low: lowest plausible age.
+        high: highest plausible age.
+    """
     if "age" not in users.column_names:
         return users
     try:
@@ -161,5 +204,5 @@ def mask_implausible_ages(users: pa.Table, *, low: int = 5, high: int = 100) -> 
 
 
 def _count_rows(ids: IntArray, n: int) -> IntArray | FloatArray:
-    """For each row how many rows have its id."""
+    """Count, for each row, the rows that have its id."""
     return np.bincount(ids, minlength=n)[ids]

@@ -24,7 +24,7 @@ MIN_INTERACTIONS = 3
 
 
 def leave_one_out(dataset: Dataset, *, rng: np.random.Generator | None = None, file_order: bool = False) -> Split:
-    """Hold out each user's last interaction for test and the one before it for validation.
+    """Hold out each user's last two interactions for validation and test.
 
     Among equal times, the row that stands later in the data set is the later one. Without times the two held-out items
     are drawn at random, and a warning is logged, because the rows of a file need not be in order of time. Users with
@@ -84,7 +84,10 @@ def split_by_ratio(
 
 
 def _order_keys(dataset: Dataset, rng: np.random.Generator | None, file_order: bool) -> NDArray[np.generic] | None:
-    """Return what the rows of a user are ordered by: times, random numbers, or nothing for the order of the rows."""
+    """Return the keys that order a user's rows: times or random numbers.
+
+    None keeps the order of the rows.
+    """
     if dataset.time is not None or file_order:
         return dataset.time
     log.warning("'%s' has no timestamps, so each user's held-out items were drawn at random.", dataset.name)
@@ -92,7 +95,7 @@ def _order_keys(dataset: Dataset, rng: np.random.Generator | None, file_order: b
 
 
 def _locate_rows(dataset: Dataset, order_keys: NDArray[np.generic] | None) -> tuple[IntArray, IntArray]:
-    """Count, for each row, the rows of its user that come after it and all rows of its user."""
+    """Count the later rows and all rows of each row's user."""
     # Both sorts are stable, so equal times keep the file order.
     keys = (dataset.user,) if order_keys is None else (order_keys, dataset.user)
     order = np.lexsort(keys)

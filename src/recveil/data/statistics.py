@@ -1,19 +1,44 @@
-"""The size and make-up of a data set, as plain values that can be printed or written as JSON."""
+"""Size and composition of a data set, as plain values that can be printed or written as JSON."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recveil.core.types import Attribute, Dataset
 
-__all__ = ["describe_dataset"]
+__all__ = ["AttributeStatistics", "DatasetStatistics", "describe_dataset"]
 
 
-def describe_dataset(dataset: Dataset) -> dict[str, Any]:
-    """The size and make-up of a data set as plain values."""
+class AttributeStatistics(TypedDict, total=False):
+    """Composition of an attribute: users per class, or quantiles of the values."""
+
+    unknown: int
+    classes: dict[str, int]
+    values: dict[str, float] | None
+
+
+class DatasetStatistics(TypedDict):
+    """Size and composition of a data set.
+
+    `per_user` and `per_item` are quantiles of interactions.
+    """
+
+    name: str
+    users: int
+    items: int
+    interactions: int
+    density: float
+    time: dict[str, float] | None
+    per_user: dict[str, float]
+    per_item: dict[str, float]
+    attributes: dict[str, AttributeStatistics]
+
+
+def describe_dataset(dataset: Dataset) -> DatasetStatistics:
+    """Describe the size and composition of a data set."""
     cells = dataset.n_users * dataset.n_items
     time = dataset.time
     return {
@@ -34,7 +59,7 @@ def _compute_quantiles(counts: NDArray[Any]) -> dict[str, float]:
     return {name: float(np.quantile(counts, q)) for name, q in zip(names, (0, 0.25, 0.5, 0.75, 1), strict=True)}
 
 
-def _summarize_attribute(attribute: Attribute) -> dict[str, Any]:
+def _summarize_attribute(attribute: Attribute) -> AttributeStatistics:
     unknown = int((~attribute.known).sum())
     if attribute.values is not None:
         known = attribute.values[attribute.known]

@@ -12,7 +12,7 @@ from recveil.core.result_parts import DefenseSummary, InputSummary, PartCounts
 from recveil.core.results import CloakResult
 from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray
-from recveil.data.io.user_tables import Vectors, check_output, write_embeddings
+from recveil.data.io.user_tables import Vectors, check_vector_output, write_embeddings
 from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table as cloak_large_table
 from recveil.streaming.engines import TaskEngine
@@ -99,7 +99,7 @@ def cloak_files(
         check_output_files(request.out)
         defense.make(protocol.device)
         vectors, targets = files.read(names)
-        check_output(request.out, vectors)
+        check_vector_output(request.out, vectors)
         table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
         cloaked, result = cloak_table(
             table, defense, protocol, audit=request.needs_audit, frontier=request.frontier, warnings=warnings

@@ -84,7 +84,7 @@ class InputFiles:
     def _read_release(self, vectors: Vectors) -> tuple[Release, Dataset | None]:
         items_path = self.item_embeddings or self._find_in_run("items.parquet")
         lists_path = self.recommendations or self._find_in_run("recommendations.parquet")
-        items = read_embeddings(items_path, of="item") if items_path else None
+        items = read_embeddings(items_path, owner="item") if items_path else None
         x, y = vectors.x, None if items is None else items.x
         if y is not None and x.shape[1] != y.shape[1]:
             raise DataError(

@@ -102,7 +102,7 @@ def recommendations_from_files(vectors: Vectors, items: Path, interactions: Path
         interactions: file of interactions; without timestamps the held-out item is drawn at random.
         seed: draws the held-out item where there are no timestamps.
     """
-    table = read_embeddings(items, of="item")
+    table = read_embeddings(items, owner="item")
     if table.x.shape[1] != vectors.x.shape[1]:
         raise DataError(
             f"User vectors have {vectors.x.shape[1]} numbers and item vectors {table.x.shape[1]}, so no score follows "

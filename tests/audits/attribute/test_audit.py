@@ -12,20 +12,26 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recveil.attacks.attribute.panels import ATTACKS
+from recveil.attacks.attribute.panels import make_attack
 from recveil.attacks.attribute.tasks import Attack, Task
-from recveil.audits.attribute.audit import audit, records, usable_users
-from recveil.audits.attribute.folds import Folds
+from recveil.audits.attribute.audit import audit_attribute, list_records, select_users
+from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import DataError, UsageError
-from recveil.core.types import UNKNOWN, Attribute
-from recveil.metrics.leakage import advantage
-from recveil.testing.worlds import bayes_accuracy, injected_label, inverted_leak, no_leak, planted_leak
+from recveil.core.types import UNDISCLOSED, Attribute
+from recveil.metrics.leakage import compute_advantage
+from recveil.testing.worlds import (
+    compute_bayes_accuracy,
+    make_injected_label,
+    make_inverted_leak,
+    make_no_leak,
+    make_planted_leak,
+)
 
 LINE_AND_QUADRIC = ("logistic", "qda")
 
 
 def panel(*names: str) -> dict[str, Attack]:
-    return {name: ATTACKS[name]("cpu") for name in names}
+    return {name: make_attack(name, "cpu") for name in names}
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -75,21 +81,21 @@ def wrong_where_it_counts(truth: np.ndarray, inner: bool, rng: np.random.Generat
 
 
 def labelled(n: int, K: int = 2, seed: int = 0) -> tuple[np.ndarray, Attribute]:
-    return no_leak(n, 2, K, rng=rng(seed))
+    return make_no_leak(n, 2, K, rng=rng(seed))
 
 
 @pytest.mark.parametrize("K", [2, 3, 4, 5])
 def test_a_planted_leak_is_found_and_not_overstated(K: int) -> None:
-    x, secret = planted_leak(500, 6, K, 2.5, rng=rng(K))
-    found = audit(x, secret, panel(*LINE_AND_QUADRIC))
-    best = bayes_accuracy(K, 2.5)
+    x, secret = make_planted_leak(500, 6, K, 2.5, rng=rng(K))
+    found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC))
+    best = compute_bayes_accuracy(K, 2.5)
     assert found.verdict == "leak"
     assert found.chance == pytest.approx(1 / K)
     assert found.p_value < 1e-3
     assert not found.headline.inverted
     reached = found.headline.balanced_accuracy
     assert best - 0.12 < reached.value < best + 0.05
-    assert found.headline.advantage.value == pytest.approx(advantage(reached.value, K), abs=0.03)
+    assert found.headline.advantage.value == pytest.approx(compute_advantage(reached.value, K), abs=0.03)
     assert f"An outsider can guess secret: balanced accuracy {reached.value:.1%}" in found.sentence()
 
 
@@ -97,8 +103,8 @@ def test_a_planted_leak_is_found_and_not_overstated(K: int) -> None:
 def test_where_there_is_no_leak_none_is_reported(K: int) -> None:
     verdicts = Counter()
     for seed in range(6):
-        x, secret = no_leak(240, 5, K, rng=rng(seed))
-        found = audit(x, secret, panel(*LINE_AND_QUADRIC), seed=seed)
+        x, secret = make_no_leak(240, 5, K, rng=rng(seed))
+        found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC), seed=seed)
         verdicts[found.verdict] += 1
         assert found.headline.advantage.low == 0 or found.verdict == "leak"
     assert verdicts["leak"] <= 1
@@ -106,8 +112,8 @@ def test_where_there_is_no_leak_none_is_reported(K: int) -> None:
 
 
 def test_with_many_users_no_leak_is_said_to_be_none() -> None:
-    x, secret = no_leak(12_000, 3, 2, rng=rng())
-    found = audit(x, secret, panel("logistic"))
+    x, secret = make_no_leak(12_000, 3, 2, rng=rng())
+    found = audit_attribute(x, secret, panel("logistic"))
     assert found.detectable < 0.1
     assert found.verdict == "none"
     assert "No leak of secret found" in found.sentence()
@@ -118,8 +124,8 @@ def test_with_many_users_no_leak_is_said_to_be_none() -> None:
 def test_false_alarms_are_rare_and_intervals_cover(n: int, K: int) -> None:
     runs, alarms, inside = 200, 0, 0
     for seed in range(runs):
-        x, secret = no_leak(n, 8, K, rng=rng(10_000 + seed))
-        found = audit(x, secret, panel(*LINE_AND_QUADRIC), seed=seed)
+        x, secret = make_no_leak(n, 8, K, rng=rng(10_000 + seed))
+        found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC), seed=seed)
         alarms += found.verdict == "leak"
         reached = found.headline.balanced_accuracy
         inside += reached.low <= 1 / K <= reached.high
@@ -129,8 +135,8 @@ def test_false_alarms_are_rare_and_intervals_cover(n: int, K: int) -> None:
 
 @pytest.mark.parametrize("K", [2, 3])
 def test_an_inverted_leak_is_a_leak(K: int) -> None:
-    x, secret = inverted_leak(360, 12, K, rng=rng())
-    found = audit(x, secret, panel(*LINE_AND_QUADRIC))
+    x, secret = make_inverted_leak(360, 12, K, rng=rng())
+    found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC))
     assert found.headline.balanced_accuracy.high < 1 / K
     assert found.verdict == "leak"
     assert found.headline.inverted
@@ -140,7 +146,7 @@ def test_an_inverted_leak_is_a_leak(K: int) -> None:
 @pytest.mark.parametrize("K", [2, 3, 4, 5])
 def test_an_attacker_who_is_always_wrong_knows_everything(K: int) -> None:
     x, secret = labelled(200, K)
-    found = audit(x, secret, {"wrong": Fake(cyclically_wrong)})
+    found = audit_attribute(x, secret, {"wrong": Fake(cyclically_wrong)})
     assert found.headline.balanced_accuracy.value == 0
     assert found.headline.advantage.value == 1
     assert found.headline.inverted
@@ -149,9 +155,9 @@ def test_an_attacker_who_is_always_wrong_knows_everything(K: int) -> None:
 
 @pytest.mark.parametrize("kind", ["scale", "parity", "low-bits"])
 def test_a_label_hidden_from_lines_is_found_by_the_panel(kind: str) -> None:
-    x, secret = injected_label(kind, n=1000, d=4, size=1.0, step=0.5, rng=rng())
+    x, secret = make_injected_label(kind, n=1000, d=4, size=1.0, step=0.5, rng=rng())
     names = ("logistic", "trees") if kind == "low-bits" else LINE_AND_QUADRIC
-    found = audit(x, secret, panel(*names), rules=Folds(seeds=1))
+    found = audit_attribute(x, secret, panel(*names), rules=CrossValidation(repeats=1))
     assert found.attacks["logistic"].advantage.value < 0.15
     assert found.headline_attack == names[1]
     assert found.verdict == "leak"
@@ -160,7 +166,7 @@ def test_a_label_hidden_from_lines_is_found_by_the_panel(kind: str) -> None:
 @pytest.mark.parametrize("K", [2, 3, 7])
 def test_degenerate_attackers_are_flagged_and_never_count_as_privacy(K: int) -> None:
     x, secret = labelled(20_000, K)
-    found = audit(x, secret, {"constant": Fake(constant)})
+    found = audit_attribute(x, secret, {"constant": Fake(constant)})
     assert found.headline.degenerate
     assert not found.headline.inverted
     assert found.verdict == "inconclusive"
@@ -168,8 +174,8 @@ def test_degenerate_attackers_are_flagged_and_never_count_as_privacy(K: int) -> 
     assert "the same guess" in found.sentence()
     # Almost constant is no better, and a sound attacker beside it is heard.
     rarely = Fake(lambda truth, inner, rng: (rng.random(len(truth)) < 0.002).astype(int))
-    assert audit(x, secret, {"rarely": rarely}).verdict == "inconclusive"
-    both = audit(x, secret, {"constant": Fake(constant), "right": Fake(right)})
+    assert audit_attribute(x, secret, {"rarely": rarely}).verdict == "inconclusive"
+    both = audit_attribute(x, secret, {"constant": Fake(constant), "right": Fake(right)})
     assert both.attacks["constant"].degenerate
     assert both.headline_attack == "right"
     assert both.verdict == "leak"
@@ -177,7 +183,7 @@ def test_degenerate_attackers_are_flagged_and_never_count_as_privacy(K: int) -> 
 
 def test_who_finds_a_rare_class_without_error_is_not_degenerate() -> None:
     secret = Attribute("rare", np.repeat([0, 1], [4990, 10]), ("many", "few"))
-    found = audit(np.zeros((5000, 1)), secret, {"right": Fake(right)})
+    found = audit_attribute(np.zeros((5000, 1)), secret, {"right": Fake(right)})
     assert not found.headline.degenerate
     assert found.verdict == "leak"
 
@@ -186,16 +192,19 @@ def test_luck_that_varies_little_is_not_called_privacy() -> None:
     """Half of each class right in every fold: no variance at all, and yet 40 users say nothing."""
     x, secret = labelled(40)
     even = Fake(lambda truth, inner, rng: np.argsort(np.argsort(truth, kind="stable"), kind="stable") % 2)
-    found = audit(x, secret, {"even": even})
+    found = audit_attribute(x, secret, {"even": even})
     assert found.headline.advantage.high < 0.01
     assert found.verdict == "inconclusive"
     assert f"With 40 users an advantage of {found.detectable:.2f} or more is surely seen" in found.sentence()
-    assert "With 12 users not even a full leak is surely seen" in audit(*labelled(12), panel("logistic")).sentence()
+    assert (
+        "With 12 users not even a full leak is surely seen"
+        in audit_attribute(*labelled(12), panel("logistic")).sentence()
+    )
 
 
 def test_below_chance_even_when_relabelled_is_never_called_privacy() -> None:
     x, secret = labelled(20_000)
-    found = audit(x, secret, {"turned": Fake(wrong_where_it_counts)})
+    found = audit_attribute(x, secret, {"turned": Fake(wrong_where_it_counts)})
     assert found.headline.balanced_accuracy.value == 0
     assert found.headline.advantage.value == 0
     assert found.headline.advantage.high == pytest.approx(1)
@@ -210,7 +219,7 @@ def test_who_speaks_for_the_panel_is_chosen_on_inner_folds_alone() -> None:
         "late": Fake(right_on_test_folds_only),
         "random": Fake(random_guess),
     }
-    found = audit(x, secret, fakes)
+    found = audit_attribute(x, secret, fakes)
     assert found.chosen == {"flash": 1.0}
     assert found.headline_attack == "flash"
     assert found.headline.advantage.value < 0.2  # what it showed on the inner folds does not count
@@ -222,24 +231,24 @@ def test_who_speaks_for_the_panel_is_chosen_on_inner_folds_alone() -> None:
 def test_the_relabelling_is_learned_on_inner_folds_alone() -> None:
     x, secret = labelled(400)
     half = Fake(lambda truth, inner, rng: truth if inner else 1 - truth)
-    found = audit(x, secret, {"turning": half})
+    found = audit_attribute(x, secret, {"turning": half})
     assert found.headline.advantage.value == 0  # a relabelling learned on the test folds would make this 1
 
 
 def test_numbers_are_those_of_the_guesses() -> None:
     x, secret = labelled(300, 3)
-    found = audit(x, secret, {"right": Fake(right)}).attacks["right"]
+    found = audit_attribute(x, secret, {"right": Fake(right)}).attacks["right"]
     for metric in (found.balanced_accuracy, found.advantage, found.accuracy, found.macro_f1, found.auc):
         assert (metric.value, metric.low, metric.high, metric.n) == (1, 1, 1, 300)
     assert set(found.recall) == set(secret.labels)
     assert all(e.value == 1 for e in found.recall.values())
-    np.testing.assert_allclose(audit(x, secret, {"right": Fake(right)}).confusion, np.eye(3))
+    np.testing.assert_allclose(audit_attribute(x, secret, {"right": Fake(right)}).confusion, np.eye(3))
 
 
 def test_small_classes_are_left_out_with_a_note_and_the_unknown_too() -> None:
-    codes = np.concatenate([np.arange(100) % 2, [2, 2, 2], [UNKNOWN] * 7])
+    codes = np.concatenate([np.arange(100) % 2, [2, 2, 2], [UNDISCLOSED] * 7])
     secret = Attribute("group", codes, ("a", "b", "tiny"))
-    found = audit(rng().standard_normal((110, 2)), secret, panel("logistic"))
+    found = audit_attribute(rng().standard_normal((110, 2)), secret, panel("logistic"))
     assert found.labels == ("a", "b")
     assert found.counts == (50, 50)
     assert found.n == 100
@@ -250,17 +259,19 @@ def test_small_classes_are_left_out_with_a_note_and_the_unknown_too() -> None:
 
 def test_labels_and_codes_stay_together_where_a_class_in_the_middle_is_left_out() -> None:
     codes = np.array([0, 2] * 30 + [1, 1])
-    users, labels, _ = usable_users(Attribute("group", codes, ("first", "tiny", "last")), 5)
+    users, labels, _ = select_users(Attribute("group", codes, ("first", "tiny", "last")), 5)
     assert labels == ("first", "last")
     np.testing.assert_array_equal(users, np.arange(60))
 
 
 @pytest.mark.parametrize(("folds", "least"), [(2, 4), (3, 3), (5, 5)])
 def test_a_class_needs_a_user_in_every_fold_and_inner_fold(folds: int, least: int) -> None:
-    rules = Folds(folds=folds, seeds=1)
+    rules = CrossValidation(folds=folds, repeats=1)
     for size in range(2, 7):
         secret = Attribute("group", np.repeat([0, 1, 2], [20, 20, size]), ("a", "b", "c"))
-        found = audit(rng().standard_normal((len(secret.codes), 2)), secret, panel(*LINE_AND_QUADRIC), rules=rules)
+        found = audit_attribute(
+            rng().standard_normal((len(secret.codes), 2)), secret, panel(*LINE_AND_QUADRIC), rules=rules
+        )
         assert len(found.labels) == (3 if size >= least else 2)
         assert math.isfinite(found.headline.advantage.high)
 
@@ -269,39 +280,41 @@ def test_a_class_needs_a_user_in_every_fold_and_inner_fold(folds: int, least: in
     ("codes", "labels", "message"),
     [
         ([0] * 20, ("a",), "nothing to guess"),
-        ([UNKNOWN] * 20, ("a", "b"), "Nobody's 'group' is known"),
+        ([UNDISCLOSED] * 20, ("a", "b"), "No user disclosed 'group'"),
         ([0] * 19 + [1], ("a", "b"), "'b' of 'group' has 1 user"),
         ([0] * 18 + [1] * 2, ("a", "b"), "fewer than two classes of at least 5 users. Use fewer --folds"),
     ],
 )
 def test_what_nobody_could_guess_is_refused(codes: list[int], labels: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        audit(np.zeros((20, 2)), Attribute("group", np.array(codes), labels), panel("logistic"))
+        audit_attribute(np.zeros((20, 2)), Attribute("group", np.array(codes), labels), panel("logistic"))
 
 
 def test_tables_that_do_not_fit_are_refused() -> None:
     x, secret = labelled(40)
     with pytest.raises(DataError, match=r"shape \(39, 2\) and 'secret' is given for 40 users"):
-        audit(x[1:], secret, panel("logistic"))
+        audit_attribute(x[1:], secret, panel("logistic"))
     holed = np.where(np.arange(40)[:, None] == 3, np.nan, x)
     with pytest.raises(DataError, match="NaN or infinite"):
-        audit(holed, secret, panel("logistic"))
+        audit_attribute(holed, secret, panel("logistic"))
     with pytest.raises(DataError, match="is a number, not a class"):
-        audit(x, replace(secret, values=x[:, 0]), panel("logistic"))
-    for rules in (Folds(folds=1), Folds(seeds=0)):
+        audit_attribute(x, replace(secret, values=x[:, 0]), panel("logistic"))
+    for rules in (CrossValidation(folds=1), CrossValidation(repeats=0)):
         with pytest.raises(UsageError, match="at least 2 folds and 1 seed"):
-            audit(x, secret, panel("logistic"), rules=rules)
+            audit_attribute(x, secret, panel("logistic"), rules=rules)
 
 
 def test_the_same_seed_gives_the_same_document() -> None:
-    x, secret = planted_leak(150, 4, 3, 1.0, rng=rng())
-    one, two, other = (json.dumps(audit(x, secret, panel("logistic", "knn"), seed=s).to_dict()) for s in (0, 0, 1))
+    x, secret = make_planted_leak(150, 4, 3, 1.0, rng=rng())
+    one, two, other = (
+        json.dumps(audit_attribute(x, secret, panel("logistic", "knn"), seed=s).to_dict()) for s in (0, 0, 1)
+    )
     assert one == two != other
 
 
 def test_the_document_has_what_the_report_and_the_gates_read() -> None:
-    x, secret = planted_leak(150, 4, 3, 1.0, rng=rng())
-    found = audit(x, secret, panel(*LINE_AND_QUADRIC), rules=Folds(seeds=1))
+    x, secret = make_planted_leak(150, 4, 3, 1.0, rng=rng())
+    found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC), rules=CrossValidation(repeats=1))
     document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert document["verdict"] == found.verdict
     assert document["chance"] == pytest.approx(1 / 3)
@@ -314,9 +327,9 @@ def test_the_document_has_what_the_report_and_the_gates_read() -> None:
 
 
 def test_records_are_one_for_each_attacker_and_metric() -> None:
-    x, secret = planted_leak(100, 3, 2, 1.0, rng=rng())
-    found = audit(x, secret, panel(*LINE_AND_QUADRIC), rules=Folds(seeds=1))
-    rows = records([found], dataset="made", model="none", defense="none", seed=3)
+    x, secret = make_planted_leak(100, 3, 2, 1.0, rng=rng())
+    found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC), rules=CrossValidation(repeats=1))
+    rows = list_records([found], dataset="made", model="none", defense="none", seed=3)
     assert len(rows) == 3 * 5
     assert {(r.attack, r.metric) for r in rows} >= {("headline", "advantage"), ("qda", "auc")}
     (row,) = (r for r in rows if (r.attack, r.metric) == ("qda", "macro_f1"))
@@ -329,23 +342,24 @@ def test_records_are_one_for_each_attacker_and_metric() -> None:
 def test_a_leak_as_large_as_the_audit_says_it_would_see_is_seen(K: int) -> None:
     """Attackers who know the class exactly so often that their advantage is what the audit can resolve."""
     x, secret = labelled(400, K)
-    size = audit(x, secret, panel("logistic")).resolution
+    size = audit_attribute(x, secret, panel("logistic")).resolution
 
     def knows_some(truth: np.ndarray, inner: bool, rng: np.random.Generator) -> np.ndarray:
         return np.where(rng.random(len(truth)) < size, truth, rng.integers(K, size=len(truth)))
 
-    seen = sum(audit(x, secret, {"skilled": Fake(knows_some)}, seed=s).verdict == "leak" for s in range(200))
+    seen = sum(audit_attribute(x, secret, {"skilled": Fake(knows_some)}, seed=s).verdict == "leak" for s in range(200))
     assert seen >= 0.92 * 200
 
 
 @pytest.mark.slow
 def test_a_planted_leak_of_the_size_that_is_called_detectable_is_found() -> None:
     """A smaller count of what benchmarks/calibration.py shows: attackers must learn it first."""
-    rules = Folds(5, 1)
-    size = audit(*planted_leak(600, 4, 2, 1.0, rng=rng(7)), rules=rules).detectable
+    rules = CrossValidation(5, 1)
+    size = audit_attribute(*make_planted_leak(600, 4, 2, 1.0, rng=rng(7)), rules=rules).detectable
     distance = 2 * float(stats.norm.ppf((1 + size) / 2))
     found = [
-        audit(*planted_leak(600, 4, 2, distance, rng=rng(1000 + s)), rules=rules, seed=s).verdict for s in range(40)
+        audit_attribute(*make_planted_leak(600, 4, 2, distance, rng=rng(1000 + s)), rules=rules, seed=s).verdict
+        for s in range(40)
     ]
     assert found.count("leak") >= 35  # 38 expected at 95 %; fewer than 35 has probability 0.02 then
     assert found.count("none") == 0
@@ -354,7 +368,9 @@ def test_a_planted_leak_of_the_size_that_is_called_detectable_is_found() -> None
 def test_more_users_and_more_folds_see_smaller_leaks() -> None:
     def detectable(n: int, margin: float = 0.05, **rules: int) -> float:
         x, secret = labelled(n)
-        return audit(x, secret, {"guesser": Fake(random_guess)}, rules=Folds(**rules), margin=margin).detectable
+        return audit_attribute(
+            x, secret, {"guesser": Fake(random_guess)}, rules=CrossValidation(**rules), margin=margin
+        ).detectable
 
     assert detectable(100) > detectable(1000) > detectable(10_000) > 0.05
     assert detectable(1000, seeds=1) > detectable(1000, seeds=4)
@@ -363,28 +379,28 @@ def test_more_users_and_more_folds_see_smaller_leaks() -> None:
 
 def test_permutations_find_a_leak_and_nothing_where_nothing_is() -> None:
     """The smallest p-value that B permutations can give is 1 / (B + 1)."""
-    one = {"permutations": 19, "rules": Folds(3, 1)}
-    x, secret = planted_leak(150, 3, 2, 2.0, rng=rng())
-    assert audit(x, secret, panel("logistic"), **one).p_value == 1 / 20
-    x, secret = no_leak(150, 3, 2, rng=rng())
-    assert audit(x, secret, panel("logistic"), **one).p_value > 1 / 20
+    one = {"permutations": 19, "rules": CrossValidation(3, 1)}
+    x, secret = make_planted_leak(150, 3, 2, 2.0, rng=rng())
+    assert audit_attribute(x, secret, panel("logistic"), **one).p_value == 1 / 20
+    x, secret = make_no_leak(150, 3, 2, rng=rng())
+    assert audit_attribute(x, secret, panel("logistic"), **one).p_value > 1 / 20
 
 
 @pytest.mark.slow
 def test_the_permutation_p_value_is_uniform_where_nothing_leaks() -> None:
-    one = {"permutations": 19, "rules": Folds(3, 1)}
-    p = [audit(*no_leak(80, 3, 2, rng=rng(s)), panel("logistic"), **one).p_value for s in range(100)]
+    one = {"permutations": 19, "rules": CrossValidation(3, 1)}
+    p = [audit_attribute(*make_no_leak(80, 3, 2, rng=rng(s)), panel("logistic"), **one).p_value for s in range(100)]
     assert sum(v <= 0.1 for v in p) <= 18  # binomial(100, 0.1): above 18 once in three hundred
     assert abs(np.mean(p) - 0.525) < 0.1
 
 
 def test_who_looks_at_nothing_never_speaks_for_the_panel() -> None:
     """On inverted vectors the majority has the best plain balanced accuracy of all, and would hide the leak."""
-    x, secret = inverted_leak(400, 16, 2, rng=rng())
-    found = audit(x, secret, panel("majority", "random", "qda"))
+    x, secret = make_inverted_leak(400, 16, 2, rng=rng())
+    found = audit_attribute(x, secret, panel("majority", "random", "qda"))
     assert set(found.chosen) == {"qda"}
     assert found.verdict == "leak"
     assert found.attacks["majority"].balanced_accuracy.value == 0.5
     assert found.attacks["majority"].degenerate
     with pytest.raises(UsageError, match="looks at the users"):
-        audit(x, secret, panel("majority"))
+        audit_attribute(x, secret, panel("majority"))

@@ -128,12 +128,12 @@ def test_other_files_are_no_archives(tmp_path):
     path = tmp_path / "x.json.gz"
     path.write_bytes(b"x")
     assert not is_archive(path)
-    check_refused(path, tmp_path, "no archive that can be unpacked")
+    check_refused(path, tmp_path, "not an archive that can be unpacked")
     with pytest.raises(DataError, match="There is no file"):
         extract_archive(tmp_path / "gone.zip", tmp_path / "out")
 
 
 def test_nothing_is_overwritten(tmp_path, name):
     (tmp_path / "out").mkdir()
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="exists already"):
         extract_archive(make(tmp_path / name), tmp_path / "out")

@@ -106,7 +106,7 @@ def test_texts_by_item_and_none_where_there_is_none(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "item_id,title\n2,two\n1,one\n")
     assert read_texts(path, pa.array([1, 2, 3])) == ["one", "two", None]
     assert read_texts(path, pa.array(["2"])) == ["two"]
-    with pytest.raises(DataError, match="no item in sight"):
+    with pytest.raises(DataError, match="none of the items"):
         read_texts(path, pa.array([7]))
     with pytest.raises(DataError, match="no column 'text'"):
         read_texts(write(tmp_path / "u.csv", "item_id,colour\n2,red\n"), pa.array([2]))

@@ -133,9 +133,9 @@ def test_bad_recommendations(tmp_path: Path) -> None:
         return read_recommendations(path, IDS, ITEMS)
 
     save(path, user_id=[10, 10], item_id=["x", "x"], rank=[1, 2])
-    check_refused(read, "user '10', for one, has the same item twice")
+    check_refused(read, "user '10'.*same item twice")
     save(path, user_id=[10, 10], item_id=["x", "y"], rank=[1, 1])
-    check_refused(read, "user '10', for one, has the same rank twice")
+    check_refused(read, "user '10'.*same rank twice")
     save(path, user_id=[10], item_id=["x"])
     check_refused(read, "no column 'rank'")
     save(path, user_id=[10], item_id=["x"], rank=["first"])
@@ -160,11 +160,11 @@ def test_classes_that_can_be_guessed_pass() -> None:
 @pytest.mark.parametrize(
     ("attribute", "message"),
     [
-        (codes(-1, -1), "Nobody's 'gender' is known"),
+        (codes(-1, -1), "No user disclosed 'gender'"),
         (codes(1, 1, 1, -1), "All 3 users have the same 'gender', 'm'"),
         (codes(0, 0, 1, 1, 2), "The class 'x' of 'gender' has 1 user, and 2 are needed. Merge it"),
         (codes(0, 0, 1, 1), "The class 'x' of 'gender' has 0 users"),
-        (Attribute("age", np.full(2, -1), (), np.array([np.nan, np.nan])), "Nobody's 'age' is known"),
+        (Attribute("age", np.full(2, -1), (), np.array([np.nan, np.nan])), "No user disclosed 'age'"),
         (Attribute("age", np.full(2, -1), (), np.array([3.0, 3.0])), "All 2 users have the same 'age'"),
     ],
 )

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.torch import load_file, save_file
 
-from recveil.core.errors import DataError, RecveilError, UsageError
-from recveil.data.io.vectors import check_output, read_embeddings, write_embeddings
+from recveil.core.errors import DataError, UsageError
+from recveil.data.io.vector_output import write_embeddings
+from recveil.data.io.vectors import read_embeddings
 
 X = np.array([[0.1, -2.0], [3.5, 0.25], [1e-7, 4.0]], dtype=np.float32)
 IDS = ["u3", "u1", "u2"]
@@ -134,7 +135,7 @@ def test_npy_with_ids_beside_it(tmp_path: Path, name: str, write: Callable[[Path
 
 def test_npy_without_ids_counts_from_zero_and_keeps_its_width(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", X.astype(np.float64))
-    vectors = read_embeddings(tmp_path / "e.npy", of="item")
+    vectors = read_embeddings(tmp_path / "e.npy", owner="item")
     assert vectors.ids.to_pylist() == [0, 1, 2]
     assert vectors.key == "item_id"
     write_embeddings(tmp_path / "out.npy", vectors, vectors.x)
@@ -173,7 +174,7 @@ def test_a_table_becomes_safetensors_with_its_ids(tmp_path: Path) -> None:
 
 def test_item_embeddings_have_item_ids(tmp_path: Path) -> None:
     path = save(tmp_path / "e.parquet", item_id=IDS, embedding=lists())
-    assert read_embeddings(path, of="item").ids.to_pylist() == IDS
+    assert read_embeddings(path, owner="item").ids.to_pylist() == IDS
     check_refused(path, "no column 'user_id'")
 
 
@@ -270,29 +271,3 @@ def test_ids_that_do_not_fit_the_rows(tmp_path: Path) -> None:
     path = save(tmp_path / "e.parquet", user_id=IDS, embedding=lists())
     with pytest.raises(UsageError, match="ids of its own"):
         read_embeddings(path, tmp_path / "i.txt")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("out.npy", "lose them"),
-        ("out.safetensors", "lose them"),
-        ("out.xlsx", "Cannot tell how to write"),
-        ("none/out.parquet", "does not exist"),
-        ("out.csv", "'tags' cannot be written"),
-    ],
-)
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path, name: str, message: str) -> None:
-    path = save(tmp_path / "e.parquet", user_id=IDS, embedding=lists(), tags=[[1], [2], [3]])
-    vectors = read_embeddings(path)
-    with pytest.raises(RecveilError, match=message):
-        write_embeddings(tmp_path / name, vectors, X)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["e.parquet"]
-
-
-def test_the_shape_must_stay(tmp_path: Path) -> None:
-    vectors = read_embeddings(save(tmp_path / "e.parquet", user_id=IDS, embedding=lists()))
-    with pytest.raises(UsageError, match="shape"):
-        write_embeddings(tmp_path / "out.parquet", vectors, X[:2])
-    assert check_output(tmp_path / "out.parquet", vectors) == tmp_path / "out.parquet"
-    assert not (tmp_path / "out.parquet").exists()

@@ -123,15 +123,15 @@ def test_attributes_can_be_cut_kept_and_numbers(data):
     assert dataset.attributes["zip_code"].labels == ("48067", "70072")
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_what_is_not_at_hand_says_what_to_do(data, name):
-    with pytest.raises(DataError, match="is not at hand") as caught:
+@pytest.mark.parametrize(("name", "first"), [("ml-1m", "recveil data get ml-1m"), ("coat", "by hand from https")])
+def test_a_missing_data_set_is_an_error_that_says_what_to_do(data, name, first):
+    with pytest.raises(DataError, match="is not on this machine") as caught:
         load_dataset(name)
-    said = str(caught.value)
-    assert f"recveil data get {name} --from PATH" in said
-    assert f"set RECVEIL_DATA to a folder that holds {name}/" in said
-    assert str(data) in said
-    assert "\n" not in said
+    message = str(caught.value)
+    assert first in message
+    assert f"set RECVEIL_DATA to a folder that holds {name}/" in message
+    assert str(data) in message
+    assert "\n" not in message
 
 
 def test_an_unknown_name_gets_a_guess(data):
@@ -167,7 +167,7 @@ def test_the_cache_folder(monkeypatch, tmp_path):
 def test_the_table_of_sources():
     for name, source in SOURCES.items():
         assert source.title, name
-        assert source.licence.endswith("."), name
+        assert source.license.endswith("."), name
         assert source.citation.endswith("."), name
         assert source.page.startswith("http"), name
         assert source.url is None or source.url.startswith(("https://", "http://")), name

@@ -89,7 +89,7 @@ def test_a_download_with_the_right_checksum(publish, cache, kind):
 
 def test_a_download_with_the_wrong_checksum_leaves_nothing(publish, cache):
     publish("ml-1m", "/ml-1m.zip", "md5:" + "0" * 32)
-    with pytest.raises(DataError, match="its md5 is .* instead of 000.*Nothing was kept"):
+    with pytest.raises(DataError, match="its md5 is .* instead of 000.*Nothing was stored"):
         fetch_dataset("ml-1m")
     assert left(cache) == []
 
@@ -146,7 +146,7 @@ def test_failed_downloads_say_what_to_do(publish, cache, path, says):
     publish("ml-1m", path)
     with pytest.raises(DataError, match=says) as caught:
         fetch_dataset("ml-1m")
-    assert "recveil data get ml-1m --from PATH" in str(caught.value)
+    assert "by hand from https://grouplens.org" in str(caught.value)
     assert left(cache) == []
 
 
@@ -157,7 +157,7 @@ def test_offline_says_what_to_do(publish, cache, monkeypatch):
     with pytest.raises(DataError, match="could not be reached") as caught:
         fetch_dataset("ml-1m")
     assert source.page in str(caught.value)
-    assert "--from PATH" in str(caught.value)
+    assert "by hand" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

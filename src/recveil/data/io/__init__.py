@@ -1,1 +1,1 @@
-"""Files that people hand in and that we write: tables, text, vectors, attributes, ids."""
+"""Input and output files: tables, text, vectors, attributes, ids."""

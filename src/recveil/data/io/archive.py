@@ -1,7 +1,7 @@
-"""Unpack zip and tar files that came from somewhere else, without trusting them.
+"""Unpacking of zip and tar files from untrusted sources.
 
-No member may leave the folder, be a link or a device; the number of members and their real size are limited; and a
-folder appears only when all of it is there.
+No member may leave the folder, be a link or a device. The number of members and their real size are limited. A folder
+appears only when all of it is there.
 """
 
 from __future__ import annotations
@@ -40,12 +40,22 @@ def is_archive(path: str | Path) -> bool:
 def extract_archive(
     archive: str | Path, target: str | Path, *, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS
 ) -> Path:
-    """Unpack into the folder `target`, which must not be there yet; all of it or nothing."""
+    """Unpack an archive into a new folder, all of it or nothing.
+
+    Args:
+        archive: zip or tar file.
+        target: folder to make; it must not exist yet.
+        max_bytes: limit of the unpacked size.
+        max_members: limit of the number of members.
+
+    Raises:
+        DataError: the archive is missing, damaged, too large or unsafe, or the target exists.
+    """
     archive, target = Path(archive), Path(target)
     if not archive.is_file():
         raise DataError(f"There is no file {archive}. Check the path.")
     if target.exists():
-        raise DataError(f"Cannot unpack {archive} to {target}: it is there already. Remove it first.")
+        raise DataError(f"Cannot unpack {archive} to {target}: it exists already. Remove it first.")
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
         _unpack_members(archive, temporary, max_bytes, max_members)
@@ -62,7 +72,7 @@ def extract_archive(
 
 @contextmanager
 def open_folder(path: str | Path) -> Iterator[Path]:
-    """The folder itself, or a temporary folder with what is in the archive, gone after the block."""
+    """Yield the folder itself, or an archive's content in a temporary folder."""
     path = Path(path)
     if path.is_dir():
         yield path
@@ -73,7 +83,13 @@ def open_folder(path: str | Path) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class _Member:
-    """A file or folder in an archive: its name, the size it claims and how to open it (nothing for a folder)."""
+    """A file or folder in an archive.
+
+    Attributes:
+        name: path in the archive.
+        size: size that the archive claims.
+        open: opens the content; None for a folder.
+    """
 
     name: str
     size: int
@@ -81,35 +97,40 @@ class _Member:
 
 
 def _unpack_members(archive: Path, folder: Path, max_bytes: int, max_members: int) -> None:
-    left = max_bytes
+    bytes_left = max_bytes
     with closing(_iterate_members(archive)) as members:
         for number, member in enumerate(members):
             if number >= max_members:
-                raise DataError(f"{archive} holds more than {max_members} members. That is no data set; not unpacked.")
+                raise DataError(
+                    f"{archive} holds more than {max_members} members, so it was not unpacked. "
+                    "Unpack it by hand if you trust it."
+                )
             place = folder / _resolve_member(archive, member.name)
-            if member.size > left:
+            if member.size > bytes_left:
                 raise _refuse_size(archive, max_bytes)
             if member.open is None:
                 place.mkdir(parents=True, exist_ok=True)
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.open("wb") as out, member.open() as content:
-                # The size in the header is only a claim: count what comes.
+                # The size in the header is only a claim, so the bytes are counted.
                 while chunk := content.read(_CHUNK_BYTES):
-                    left -= len(chunk)
-                    if left < 0:
+                    bytes_left -= len(chunk)
+                    if bytes_left < 0:
                         raise _refuse_size(archive, max_bytes)
                     out.write(chunk)
 
 
 def _iterate_members(archive: Path) -> Generator[_Member, None, None]:
-    """What is in the archive; links and devices are refused."""
+    """Yield the members of the archive; links and devices are refused."""
     if archive.name.lower().endswith(".zip"):
         yield from _iterate_zip(archive)
     elif is_archive(archive):
         yield from _iterate_tar(archive)
     else:
-        raise DataError(f"{archive} is no archive that can be unpacked. Known endings: {', '.join(ARCHIVE_SUFFIXES)}.")
+        raise DataError(
+            f"{archive} is not an archive that can be unpacked. Known endings: {', '.join(ARCHIVE_SUFFIXES)}."
+        )
 
 
 def _iterate_zip(archive: Path) -> Generator[_Member, None, None]:
@@ -142,11 +163,11 @@ def _resolve_member(archive: Path, name: str) -> Path:
     return Path(*parts)
 
 
-def _refuse_member(archive: Path, name: str, why: str) -> DataError:
-    return DataError(f"{archive} was not unpacked: its member '{name}' {why}. Get the archive from its publisher.")
+def _refuse_member(archive: Path, name: str, reason: str) -> DataError:
+    return DataError(f"{archive} was not unpacked: its member '{name}' {reason}. Get the archive from its publisher.")
 
 
 def _refuse_size(archive: Path, max_bytes: int) -> DataError:
     return DataError(
-        f"{archive} unpacks to more than {max_bytes} bytes; not unpacked. Unpack it by hand if you trust it."
+        f"{archive} unpacks to more than {max_bytes} bytes, so it was not unpacked. Unpack it by hand if you trust it."
     )

@@ -1,4 +1,4 @@
-"""What is known of users, from the columns of a table: classes, classes cut from numbers, or numbers."""
+"""Attributes of users from the columns of a table: classes, classes cut from numbers, or numbers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
 
 __all__ = [
     "MAX_CLASSES",
-    "make_attributes",
-    "cut_numbers",
-    "join_attributes",
     "convert_to_numbers",
+    "cut_numbers",
     "drop_empty_classes",
+    "join_attributes",
+    "make_attributes",
 ]
 
 MAX_CLASSES = 200
-"""A column with more different values than this is an address or a name rather than a class."""
+"""Distinct values that a column of classes has at most; a column with more holds names or addresses."""
 
 _UNDISCLOSED_WORDS = ("", "nan", "null")
 
@@ -35,12 +35,21 @@ def make_attributes(
     bins: Mapping[str, Sequence[float]],
     keep: Sequence[str] = (),
 ) -> dict[str, Attribute]:
-    """An attribute for every column, row for row; null, empty and NaN mean unknown.
+    """Make an attribute of every column; null, empty and NaN are undisclosed.
 
-    Lists and columns with more than `MAX_CLASSES` different values are left out, unless named.
+    Lists and columns with more than `MAX_CLASSES` distinct values are left out unless they are named.
+
+    Args:
+        users: one row for each user.
+        numeric: columns to keep as numbers.
+        bins: columns to cut into classes, with the lower edges of all classes but the first.
+        keep: columns to make attributes however many values they have.
+
+    Raises:
+        DataError: a named column does not exist or does not hold numbers.
     """
-    asked = {*numeric, *bins, *keep}
-    absent = sorted(asked - set(users.column_names))
+    named = {*numeric, *bins, *keep}
+    absent = sorted(named - set(users.column_names))
     if absent:
         raise DataError(f"The users have no column '{absent[0]}'. Their columns: {', '.join(users.column_names)}.")
     attributes = {}
@@ -59,7 +68,13 @@ def make_attributes(
 
 
 def cut_numbers(name: str, values: FloatArray, edges: Sequence[float]) -> Attribute:
-    """Classes from numbers: below the first edge, from each edge to the next, from the last edge up."""
+    """Cut numbers into classes at the edges; an edge belongs to the class above it.
+
+    Args:
+        name: name of the attribute.
+        values: the numbers; NaN is undisclosed.
+        edges: lower edges of all classes but the first.
+    """
     cuts = np.asarray(edges, dtype=np.float64)
     if len(cuts) == 0 or not np.isfinite(cuts).all() or (np.diff(cuts) <= 0).any():
         raise DataError(f"Cannot cut '{name}' at {list(edges)}. Give one or more edges, each above the one before.")
@@ -68,7 +83,10 @@ def cut_numbers(name: str, values: FloatArray, edges: Sequence[float]) -> Attrib
 
 
 def join_attributes(attributes: Sequence[Attribute]) -> Attribute:
-    """All combinations of classes as one attribute; unknown where any of them is."""
+    """Join attributes into one whose classes are the combinations that occur.
+
+    A user is undisclosed if any of the attributes is.
+    """
     shape = tuple(len(a.labels) for a in attributes)
     codes = np.stack([a.codes for a in attributes])
     known = (codes != UNDISCLOSED).all(0)
@@ -79,7 +97,10 @@ def join_attributes(attributes: Sequence[Attribute]) -> Attribute:
 
 
 def convert_to_numbers(attribute: Attribute) -> FloatArray | None:
-    """The attribute as numbers (NaN = unknown), or nothing where its classes are not numbers."""
+    """Convert the attribute to numbers; None if its classes are no numbers.
+
+    Undisclosed users get NaN.
+    """
     if attribute.values is not None:
         return attribute.values
     try:
@@ -90,7 +111,7 @@ def convert_to_numbers(attribute: Attribute) -> FloatArray | None:
 
 
 def drop_empty_classes(attribute: Attribute) -> Attribute:
-    """The same attribute with only the classes that some user has."""
+    """Drop the classes that no user has."""
     if attribute.is_numeric:
         return attribute
     used = attribute.counts > 0
@@ -123,7 +144,7 @@ def _read_numbers(name: str, column: pa.ChunkedArray) -> FloatArray:
     try:
         values: FloatArray = _convert_to_text(column).cast(pa.float64()).to_numpy().astype(np.float64)
     except pa.ArrowInvalid:
-        raise DataError(f"The column '{name}' holds text that is not a number. Leave it out of the numbers.") from None
+        raise DataError(f"The column '{name}' holds text that is not a number. Read it as classes instead.") from None
     return np.where(np.isinf(values), np.nan, values)
 
 

@@ -1,4 +1,4 @@
-"""Ids from different files: made comparable, matched, and refused where one is missing or given twice."""
+"""Ids from different files: normalized, matched, and refused if one is missing or occurs twice."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from recveil.core.types import IntArray
 
 __all__ = [
     "Ids",
-    "unify_types",
     "as_numpy",
-    "normalize_ids",
-    "require_positions",
     "find_positions",
+    "normalize_ids",
     "refuse_duplicates",
+    "require_positions",
+    "unify_types",
 ]
 
 Ids: TypeAlias = pa.Array | pa.ChunkedArray | NDArray[Any]  # type: ignore[misc, valid-type, unused-ignore]
 
 
-def normalize_ids(ids: Ids, where: str | Path) -> pa.Array:
-    """The ids as 64-bit whole numbers or as text; one that is missing, or a fraction, is an error."""
+def normalize_ids(ids: Ids, source: str | Path) -> pa.Array:
+    """Convert ids to 64-bit whole numbers or text.
+
+    Raises:
+        DataError: an id is missing, or is neither a whole number nor text.
+    """
     array = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(ids)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -40,52 +44,68 @@ def normalize_ids(ids: Ids, where: str | Path) -> pa.Array:
         array = array.cast(pa.int64() if whole else pa.large_string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise DataError(
-            f"Some ids in {where} are neither whole numbers nor text. Write every id as a whole number or as text."
+            f"Some ids in {source} are neither whole numbers nor text. Write every id as a whole number or as text."
         ) from None
     empty = 0 if whole else pc.sum(pc.equal(array, ""), min_count=0).as_py()
     missing = array.null_count + empty
     if missing:
-        raise DataError(f"{missing} rows of {where} have no id. Fill them in or remove them.")
+        raise DataError(f"{missing} rows of {source} have no id. Fill them in or remove them.")
     return array
 
 
 def unify_types(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Both as they are where both are numbers, else both as text."""
+    """Return both arrays unchanged if they have one type, else both as text."""
     if first.type == second.type:
         return first, second
     return first.cast(pa.large_string()), second.cast(pa.large_string())
 
 
-def find_positions(wanted: pa.Array, given: pa.Array) -> IntArray:
-    """For each wanted id its place among the given ones, -1 where it is not there."""
-    found: NDArray[Any] = pc.fill_null(pc.index_in(wanted, value_set=given), -1).to_numpy(zero_copy_only=False)
-    return found.astype(np.int64)
+def find_positions(ids: pa.Array, known_ids: pa.Array) -> IntArray:
+    """Find the position of each id among the known ids; -1 if it is unknown."""
+    index: NDArray[Any] = pc.fill_null(pc.index_in(ids, value_set=known_ids), -1).to_numpy(zero_copy_only=False)
+    return index.astype(np.int64)
 
 
-def require_positions(given: Ids, ids: Ids, path: str | Path, of: str) -> IntArray:
-    """For each id in a file its place among the ids we know; one that is not there is an error."""
-    there, here = unify_types(normalize_ids(given, path), normalize_ids(ids, f"the {of}s"))
-    found = find_positions(there, here)
-    missing = there.filter(pa.array(found < 0)).unique()
+def require_positions(ids: Ids, known_ids: Ids, path: str | Path, owner: str) -> IntArray:
+    """Find the position of each id of a file among the known ids.
+
+    Args:
+        ids: the ids in the file.
+        known_ids: the ids to look among.
+        path: the file, for errors.
+        owner: what the ids name, "user" or "item".
+
+    Raises:
+        DataError: an id is not among the known ones.
+    """
+    ours, theirs = unify_types(normalize_ids(ids, path), normalize_ids(known_ids, f"the {owner}s"))
+    index = find_positions(ours, theirs)
+    missing = ours.filter(pa.array(index < 0)).unique()
     if len(missing):
         raise DataError(
-            f"{path} names {len(missing)} unknown {of}{'s' * (len(missing) != 1)}, for instance '{missing[0]}' "
-            f"(the first known one is '{here[0]}'). Remove these rows, or add the {of}s to the embeddings."
+            f"{path} names {len(missing)} unknown {owner}{'s' * (len(missing) != 1)}, for instance '{missing[0]}' "
+            f"(the first known one is '{theirs[0]}'). Remove these rows, or add the {owner}s to the embeddings."
         )
-    return found
+    return index
 
 
-def refuse_duplicates(ids: pa.Array, path: str | Path, of: str) -> None:
-    """An error where an id occurs more than once."""
+def refuse_duplicates(ids: pa.Array, path: str | Path, owner: str) -> None:
+    """Raise an error if an id occurs more than once.
+
+    Args:
+        ids: the ids in the file.
+        path: the file, for errors.
+        owner: what the ids name, "user" or "item".
+    """
     counts = ids.value_counts()
-    twice = counts.filter(pc.greater(counts.field("counts"), 1))
-    if len(twice):
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
         raise DataError(
-            f"{path} has {len(twice)} {of}{'s' * (len(twice) != 1)} more than once, for instance "
-            f"'{twice.field('values')[0]}'. Keep one row for each."
+            f"{path} has {len(repeated)} {owner}{'s' * (len(repeated) != 1)} more than once, for instance "
+            f"'{repeated.field('values')[0]}'. Keep one row for each."
         )
 
 
 def as_numpy(ids: Ids) -> NDArray[Any]:
-    """The ids as an array of NumPy."""
+    """Convert the ids to a NumPy array."""
     return ids if isinstance(ids, np.ndarray) else np.asarray(ids)

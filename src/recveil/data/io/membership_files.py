@@ -1,4 +1,4 @@
-"""What an outsider saw of users, in files: histories, lists, who is a member, and what the items are called.
+"""Files of an outsider's observations of users: histories, lists, members, and texts of items.
 
 Histories are `user_id, item_id[, timestamp]`, lists `user_id, item_id, rank`. Members are `user_id, member` (0 or 1,
 true or false), or a column of the members' ids alone. Texts are `item_id, text`.
@@ -38,7 +38,14 @@ TRUE_WORDS, FALSE_WORDS = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no
 
 @dataclass(frozen=True, eq=False)
 class Platform:
-    """The users of one platform by their own ids, what each touched (oldest first) and was recommended."""
+    """Users of one platform as an outsider observes them.
+
+    Attributes:
+        users: their ids.
+        data: their interactions.
+        histories: items of each user, oldest first.
+        lists: items recommended to each user, best first, -1 after the end of a list.
+    """
 
     users: pa.Array
     data: Dataset
@@ -46,20 +53,29 @@ class Platform:
     lists: IntArray
 
 
-def collect_item_ids(tables: Sequence[Path], others: Ids | None = None) -> pa.Array:
-    """Every item that these files of histories and lists name, or that is among the others, once."""
+def collect_item_ids(tables: Sequence[Path], other_ids: Ids | None = None) -> pa.Array:
+    """Collect the distinct items of these files and of the other ids."""
     parts = [
         normalize_ids(t.column(require_column(t, ITEM_NAMES, path)), path) for path in tables for t in [read_rows(path)]
     ]
-    if others is not None:
-        parts.append(normalize_ids(others, "the item vectors"))
+    if other_ids is not None:
+        parts.append(normalize_ids(other_ids, "the item vectors"))
     if len({part.type for part in parts}) > 1:
         parts = [part.cast(pa.large_string()) for part in parts]
     return pa.concat_arrays(parts).unique()
 
 
 def read_platform(histories: Path, lists: Path, items: pa.Array) -> Platform:
-    """The users of both files, items numbered as in `items`; a user who has only one of the two is an error."""
+    """Read the users of a file of histories and a file of lists.
+
+    Args:
+        histories: file of interactions.
+        lists: file of recommendations.
+        items: ids that number the items.
+
+    Raises:
+        DataError: a user is in only one of the files.
+    """
     data = build_dataset(histories.stem, select_interactions(read_rows(histories), histories))
     users = normalize_ids(data.user_ids, histories)
     listed = normalize_ids((table := read_rows(lists)).column(require_column(table, USER_NAMES, lists)), lists).unique()
@@ -74,22 +90,26 @@ def read_platform(histories: Path, lists: Path, items: pa.Array) -> Platform:
 
 
 def read_members(path: Path, users: pa.Array) -> NDArray[np.bool_]:
-    """Who of these users is a member: told for each, or for the members alone."""
+    """Read which of these users are members.
+
+    Raises:
+        DataError: a user is missing, occurs twice or has no history, or a mark is neither yes nor no.
+    """
     table = read_rows(path)
-    given = normalize_ids(table.column(require_column(table, USER_NAMES, path)), path)
-    refuse_duplicates(given, path, "user")
-    _refuse_missing(given, users, f"are in {path} and have no history")
-    told = find_column(table, MEMBER_NAMES)
-    if told is None and table.num_columns > 1:
+    listed = normalize_ids(table.column(require_column(table, USER_NAMES, path)), path)
+    refuse_duplicates(listed, path, "user")
+    _refuse_missing(listed, users, f"are in {path} and have no history")
+    marked = find_column(table, MEMBER_NAMES)
+    if marked is None and table.num_columns > 1:
         raise DataError(
             f"{path} has the columns {', '.join(table.column_names[:12])} and none called 'member'. Add it, with 0 and "
             "1, or leave only the ids of the members."
         )
-    place = match_ids(users, given)
-    if told is None:
+    place = match_ids(users, listed)
+    if marked is None:
         return place >= 0
-    _refuse_missing(users, given, f"have a history and are not in {path}")
-    marks = pc.utf8_lower(pc.utf8_trim_whitespace(table.column(told).cast(pa.string())))
+    _refuse_missing(users, listed, f"have a history and are not in {path}")
+    marks = pc.utf8_lower(pc.utf8_trim_whitespace(table.column(marked).cast(pa.string())))
     yes, no = (
         pc.fill_null(pc.is_in(marks, value_set=pa.array(words)), False).to_numpy()
         for words in (TRUE_WORDS, FALSE_WORDS)
@@ -98,37 +118,45 @@ def read_members(path: Path, users: pa.Array) -> NDArray[np.bool_]:
         row = int(np.flatnonzero(~(yes | no))[0])
         raise DataError(
             f"{int((~(yes | no)).sum())} rows of {path} do not say whether the user is a member: that of "
-            f"'{given[row]}' has '{table.column(told)[row]}'. Write 1 or 0, true or false."
+            f"'{listed[row]}' has '{table.column(marked)[row]}'. Write 1 or 0, true or false."
         )
     return np.asarray(yes, dtype=np.bool_)[place]
 
 
 def read_texts(path: Path, items: Ids) -> list[str | None]:
-    """The text of each of these items, None where the file has none."""
+    """Read the text of each of these items; None for an item without a row.
+
+    Raises:
+        DataError: the file holds the text of none of these items.
+    """
     table = read_rows(path)
-    given = normalize_ids(table.column(require_column(table, ITEM_NAMES, path)), path)
-    refuse_duplicates(given, path, "item")
+    listed = normalize_ids(table.column(require_column(table, ITEM_NAMES, path)), path)
+    refuse_duplicates(listed, path, "item")
     text = table.column(require_column(table, TEXT_NAMES, path)).cast(pa.string())
-    place = match_ids(normalize_ids(items, "the items"), given)
+    place = match_ids(normalize_ids(items, "the items"), listed)
     if not (place >= 0).any():
-        raise DataError(f"{path} has the text of no item in sight (it starts with '{given[0]}'). Write the ids alike.")
-    told: list[str | None] = text.take(pa.array(place, mask=place < 0)).to_pylist()
-    return told
+        raise DataError(
+            f"{path} holds the text of none of the items (its first id is '{listed[0]}'). Write the ids alike in both."
+        )
+    texts: list[str | None] = text.take(pa.array(place, mask=place < 0)).to_pylist()
+    return texts
 
 
-def match_ids(wanted: pa.Array, given: pa.Array) -> IntArray:
-    """For each wanted id its place among the given ones, -1 where it is not there; numbers and text match."""
-    return find_positions(*unify_types(wanted, given))
+def match_ids(ids: pa.Array, known_ids: pa.Array) -> IntArray:
+    """Find the position of each id among the known ids; numbers match text."""
+    return find_positions(*unify_types(ids, known_ids))
 
 
 def scatter_rows(rows: FloatArray, place: IntArray) -> FloatArray:
-    """The rows at these places; one that is not a number where there is none (-1)."""
+    """Take the rows at these places; NaN where there is none (-1)."""
     table = np.full((len(place), rows.shape[1]), np.nan, dtype=np.float32)
     table[place >= 0] = rows[place[place >= 0]]
     return table
 
 
-def _refuse_missing(wanted: pa.Array, given: pa.Array, what: str) -> None:
-    missing = wanted.filter(pa.array(match_ids(wanted, given) < 0))
+def _refuse_missing(ids: pa.Array, known_ids: pa.Array, problem: str) -> None:
+    missing = ids.filter(pa.array(match_ids(ids, known_ids) < 0))
     if len(missing):
-        raise DataError(f"{len(missing)} users {what}, such as '{missing[0]}'. Add what is missing, or leave them out.")
+        raise DataError(
+            f"{len(missing)} users {problem}, such as '{missing[0]}'. Add the missing rows, or leave these users out."
+        )

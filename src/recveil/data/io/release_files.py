@@ -1,8 +1,8 @@
-"""A release as files that `recveil audit` and `recveil cloak` read back: vectors, lists and attributes."""
+"""Files of a release that an audit reads back: vectors, lists and attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,41 @@ __all__ = ["write_attributes", "write_lists", "write_vectors"]
 
 
 def write_vectors(path: Path, key: str, ids: NDArray[Any], x: FloatArray) -> None:
-    """Ids under `key`, and the vectors as `embedding`."""
+    """Write ids under `key` and vectors as `embedding`.
+
+    Args:
+        path: Parquet file to write.
+        key: name of the column of ids.
+        ids: one id for each vector.
+        x: the vectors.
+    """
     flat = pa.array(np.ascontiguousarray(x, dtype=np.float32).reshape(-1))
     _write_table(path, {key: pa.array(ids), "embedding": pa.FixedSizeListArray.from_arrays(flat, x.shape[1])})
 
 
 def write_lists(path: Path, lists: IntArray, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> None:
-    """One row for each place of each list, ranks from 1; empty places (-1) are left out."""
+    """Write one row for each item of each list, with ranks from 1.
+
+    Args:
+        path: Parquet file to write.
+        lists: items of each user, best first; -1 is left out.
+        user_ids: raw ids of the users.
+        item_ids: raw ids of the items.
+    """
     user, place = np.nonzero(lists >= 0)
     item = lists[user, place]
     _write_table(path, {"user_id": user_ids[user], "item_id": item_ids[item], "rank": place + 1})
 
 
 def write_attributes(path: Path, user_ids: NDArray[Any], attributes: Iterable[Attribute]) -> None:
-    """One column for each attribute; undisclosed values are null."""
-    columns: dict[str, Any] = {"user_id": user_ids}
+    """Write one column for each attribute; undisclosed values are null.
+
+    Args:
+        path: Parquet file to write.
+        user_ids: raw ids of the users.
+        attributes: the attributes of these users.
+    """
+    columns: dict[str, object] = {"user_id": user_ids}
     for a in attributes:
         if a.values is not None:
             columns[a.name] = pa.array(a.values, mask=~a.known)
@@ -42,6 +62,6 @@ def write_attributes(path: Path, user_ids: NDArray[Any], attributes: Iterable[At
     _write_table(path, columns)
 
 
-def _write_table(path: Path, columns: dict[str, Any]) -> None:
+def _write_table(path: Path, columns: Mapping[str, object]) -> None:
     with write_atomically(path) as temporary:
-        pyarrow.parquet.write_table(pa.table(columns), temporary)
+        pyarrow.parquet.write_table(pa.table(dict(columns)), temporary)

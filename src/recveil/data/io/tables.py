@@ -1,8 +1,8 @@
-"""Read any CSV, TSV, Parquet or RecBole atomic file, and turn tables of interactions and users into a `Dataset`.
+"""Tables of interactions and users in CSV, TSV, Parquet and RecBole atomic files, and the `Dataset` made of them.
 
-Text is read as text and narrowed to numbers only where nothing is lost by it, so that ids and codes such as `007`
-stay what they are. Every loader returns a `RawTables`: a table of interactions with the columns `user_id`, `item_id` and,
-where they are known, `rating` and `timestamp`; and a table of users with `user_id` and one column per attribute.
+Text is read as text and narrowed to numbers only if nothing is lost, so that ids and codes such as `007` survive. Every
+reader returns a `RawTables`: a table of interactions with the columns `user_id`, `item_id` and, if known, `rating` and
+`timestamp`; and a table of users with `user_id` and one column per attribute.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ __all__ = [
     "TIME_NAMES",
     "USER_NAMES",
     "RawTables",
-    "select_interactions",
-    "require_column",
     "build_dataset",
     "drop_missing_ids",
     "find_column",
     "find_file",
     "read_raw",
     "read_table",
+    "require_column",
     "require_file",
+    "select_interactions",
 ]
 
 log = logging.getLogger(__name__)
@@ -57,16 +57,23 @@ _TYPED_NAME = re.compile(r"^(.+):(token|token_seq|float|float_seq)$")
 
 @dataclass(frozen=True, eq=False)
 class RawTables:
-    """What a loader found: who touched what, and what is known of the users (or nothing)."""
+    """Tables as a reader returns them.
+
+    Attributes:
+        interactions: `user_id`, `item_id` and, if known, `rating` and `timestamp`.
+        users: `user_id` and one column per attribute; None if there are no attributes.
+    """
 
     interactions: pa.Table
     users: pa.Table | None = None
 
 
 def read_table(path: str | Path, *, encoding: str = "utf8") -> pa.Table:
-    """The table in a CSV, TSV, Parquet or RecBole atomic file (also .gz and .bz2 of the text kinds).
+    """Read a CSV, TSV, Parquet or RecBole atomic file.
 
-    The first line of a text file must name the columns; the types in the header of an atomic file are taken off.
+    Text may be packed as .gz or .bz2.
+
+    The first line of a text file must name the columns; types in the header of an atomic file are removed.
     """
     path = check_file(path)
     kind = _file_suffix(path)
@@ -85,10 +92,10 @@ def read_table(path: str | Path, *, encoding: str = "utf8") -> pa.Table:
 
 
 def read_raw(path: str | Path) -> RawTables:
-    """The interactions in a file or folder, with the users beside them where there are any.
+    """Read the interactions in a file or folder, and the users beside them.
 
-    A folder holds `interactions.parquet` (or .csv, .tsv, .inter) and perhaps `users.parquet` (or .csv, .tsv), or one
-    RecBole `NAME.inter` and perhaps `NAME.user`. Beside a file the same names are looked for.
+    A folder holds `interactions.parquet` (or .csv, .tsv, .inter) and optionally `users.parquet` (or .csv, .tsv), or one
+    RecBole `NAME.inter` and optionally `NAME.user`. The same names are looked for beside a file.
     """
     path = Path(path)
     if path.is_dir():
@@ -103,15 +110,15 @@ def read_raw(path: str | Path) -> RawTables:
 
 
 def select_interactions(table: pa.Table, path: str | Path) -> pa.Table:
-    """The interactions alone: `user_id`, `item_id` and, where they are there, `rating` and `timestamp`."""
-    found = {"user_id": require_column(table, USER_NAMES, path), "item_id": require_column(table, ITEM_NAMES, path)}
+    """Select `user_id`, `item_id` and, if they exist, `rating` and `timestamp`."""
+    columns = {"user_id": require_column(table, USER_NAMES, path), "item_id": require_column(table, ITEM_NAMES, path)}
     optional = {"rating": find_column(table, RATING_NAMES), "timestamp": find_column(table, TIME_NAMES)}
-    found |= {name: given for name, given in optional.items() if given is not None}
-    return pa.table({name: table.column(given) for name, given in found.items()})
+    columns |= {name: original for name, original in optional.items() if original is not None}
+    return pa.table({name: table.column(original) for name, original in columns.items()})
 
 
 def find_file(folder: Path, *patterns: str) -> Path | None:
-    """The first file that fits a pattern, in the folder or up to two folders down, or nothing."""
+    """Find the first file that fits a pattern, up to two folders down."""
     places = (
         place for pattern in patterns for above in ("", "*/", "*/*/") for place in sorted(folder.glob(above + pattern))
     )
@@ -119,38 +126,50 @@ def find_file(folder: Path, *patterns: str) -> Path | None:
 
 
 def require_file(folder: Path, *patterns: str) -> Path:
-    """The first file that fits a pattern, in the folder or up to two folders down."""
-    found = find_file(folder, *patterns)
-    if found is None:
+    """Find the first file that fits a pattern, or raise an error."""
+    path = find_file(folder, *patterns)
+    if path is None:
         raise DataError(f"{folder} does not hold {' or '.join(patterns)}. Put the official files there, unchanged.")
-    return found
+    return path
 
 
 def find_column(table: pa.Table, names: Sequence[str]) -> str | None:
-    """The first of these names that the table has, however it is written (user_id, userId, USER ID), or nothing."""
-    plain = {_simplify_name(name): name for name in reversed(table.column_names)}
-    return next((plain[_simplify_name(name)] for name in names if _simplify_name(name) in plain), None)
+    """Find the first of these names that the table has.
+
+    Case and separators do not matter (user_id, userId, USER ID).
+    """
+    simple = {_simplify_name(name): name for name in reversed(table.column_names)}
+    return next((simple[_simplify_name(name)] for name in names if _simplify_name(name) in simple), None)
 
 
 def require_column(table: pa.Table, names: Sequence[str], path: str | Path) -> str:
-    """The name under which the table has this column; `names` are the accepted ones, the best first."""
-    found = find_column(table, names)
-    if found is None:
-        given = ", ".join(map(repr, table.column_names[:12])) + (", ..." if table.num_columns > 12 else "")
+    """Find the name under which the table has a column.
+
+    Args:
+        table: the table.
+        names: accepted names, the preferred one first.
+        path: file of the table, for errors.
+
+    Raises:
+        DataError: the table has none of these columns.
+    """
+    name = find_column(table, names)
+    if name is None:
+        existing = ", ".join(map(repr, table.column_names[:12])) + (", ..." if table.num_columns > 12 else "")
         raise DataError(
-            f"{path} has no column '{names[0]}'; its columns are {given}. Name one of them '{names[0]}' "
+            f"{path} has no column '{names[0]}'; its columns are {existing}. Name one of them '{names[0]}' "
             f"(also accepted: {', '.join(names[1:])}); the first line of a text file must name the columns."
         )
-    return found
+    return name
 
 
 def drop_missing_ids(interactions: pa.Table, path: str | Path) -> pa.Table:
-    """The rows that name both a user and an item; how many were left out is logged."""
+    """Drop the rows without a user or an item, and log their number."""
     valid = pc.and_(pc.is_valid(interactions.column("user_id")), pc.is_valid(interactions.column("item_id")))
-    kept = interactions.filter(valid)
-    if kept.num_rows < interactions.num_rows:
-        log.warning("%s: left out %d rows without an id.", path, interactions.num_rows - kept.num_rows)
-    return kept
+    complete = interactions.filter(valid)
+    if complete.num_rows < interactions.num_rows:
+        log.warning("%s: left out %d rows without an id.", path, interactions.num_rows - complete.num_rows)
+    return complete
 
 
 def build_dataset(
@@ -162,19 +181,22 @@ def build_dataset(
     bins: Mapping[str, Sequence[float]] | None = None,
     keep: Sequence[str] = (),
 ) -> Dataset:
-    """A data set from tables with the columns `user_id, item_id[, timestamp]` and `user_id` plus attributes.
+    """Build a data set from a table of interactions and a table of users.
 
-    Ids are numbered in the order of the raw ids, rows stay in the order of the table. Every column of `users` becomes
-    an attribute, except lists and columns with more than 200 different values (zip codes, raw locations): name those
-    in `keep` to have them all the same. Users without an interaction are left out; users without a row are unknown.
+    Ids are numbered in the order of the raw ids; rows stay in the order of the table. Every column of `users` becomes
+    an attribute, except lists and columns with more than 200 distinct values (zip codes, raw locations), which are kept
+    only if named in `keep`. Users without an interaction are left out; users without a row are undisclosed.
 
     Args:
-        name: what to call the data set.
-        interactions: one row for each interaction.
-        users: one row for each user.
+        name: name of the data set.
+        interactions: one row for each interaction, `user_id, item_id[, timestamp]`.
+        users: one row for each user, `user_id` and attributes.
         numeric: columns to keep as numbers instead of classes.
         bins: columns to cut into classes, with the lower edges of all classes but the first.
         keep: columns to make attributes however many values they have.
+
+    Raises:
+        DataError: a table is empty, lacks a column, or its ids are missing or do not match.
     """
     if interactions.num_rows == 0:
         raise DataError(f"The data set '{name}' has no interactions. Check that the file has rows below its header.")
@@ -186,13 +208,13 @@ def build_dataset(
     item, item_ids = _encode_ids(
         _convert_ids(interactions.column(require_column(interactions, ITEM_NAMES, name)), "item_id", name)
     )
-    when = find_column(interactions, TIME_NAMES)
-    time = None if when is None else _parse_times(interactions.column(when), name)
+    time_name = find_column(interactions, TIME_NAMES)
+    time = None if time_name is None else _parse_times(interactions.column(time_name), name)
     attributes = {}
     if users is not None:
         rows = _find_user_rows(user_ids, users, name)
-        others = users.drop_columns([require_column(users, USER_NAMES, name)]).take(pa.array(rows, mask=rows < 0))
-        attributes = make_attributes(others, numeric=numeric, bins=bins or {}, keep=keep)
+        columns = users.drop_columns([require_column(users, USER_NAMES, name)]).take(pa.array(rows, mask=rows < 0))
+        attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep)
     return Dataset(name, user, item, time, user_ids, item_ids, attributes)
 
 
@@ -212,16 +234,16 @@ def _read_parquet(path: Path) -> pa.Table:
 
 def _refuse_duplicate_names(table: pa.Table, path: Path) -> None:
     names = table.column_names
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"{path} has more than one column '{twice[0]}'. Rename or remove all but one.")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(f"{path} has more than one column '{repeated[0]}'. Rename or remove all but one.")
 
 
 def _find_interactions(folder: Path) -> Path:
-    found = find_file(folder, *(f"interactions{end}" for end in (".parquet", ".csv", ".tsv", ".inter")), "*.inter")
-    if found is None:
+    path = find_file(folder, *(f"interactions{end}" for end in (".parquet", ".csv", ".tsv", ".inter")), "*.inter")
+    if path is None:
         raise DataError(f"{folder} holds no interactions.parquet (or .csv, .tsv) and no .inter file. Put one there.")
-    return found
+    return path
 
 
 def _simplify_name(name: str) -> str:
@@ -232,8 +254,8 @@ def _rename_column(table: pa.Table, old: str, new: str) -> pa.Table:
     return table.rename_columns([new if name == old else name for name in table.column_names])
 
 
-def _convert_ids(column: pa.ChunkedArray, what: str, name: str) -> pa.ChunkedArray:
-    """Ids as 64-bit numbers or text; a missing one is an error."""
+def _convert_ids(column: pa.ChunkedArray, label: str, name: str) -> pa.ChunkedArray:
+    """Convert ids to 64-bit numbers or text; a missing one is an error."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type):
@@ -242,13 +264,15 @@ def _convert_ids(column: pa.ChunkedArray, what: str, name: str) -> pa.ChunkedArr
         column = column.cast(pa.string())
         column = pc.if_else(pc.equal(column, ""), None, column)
     if column.null_count:
-        raise DataError(f"{column.null_count} rows of '{name}' have no {what}. Fill in or remove them.")
+        raise DataError(f"{column.null_count} rows of '{name}' have no {label}. Fill in or remove them.")
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return column
     try:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:
-        raise DataError(f"Some {what} of '{name}' are not whole numbers. Write ids as whole numbers or text.") from None
+        raise DataError(
+            f"Some {label} of '{name}' are not whole numbers. Write ids as whole numbers or text."
+        ) from None
 
 
 def _encode_ids(ids: pa.ChunkedArray) -> tuple[IntArray, NDArray[Any]]:
@@ -262,7 +286,7 @@ def _encode_ids(ids: pa.ChunkedArray) -> tuple[IntArray, NDArray[Any]]:
 
 
 def _parse_times(column: pa.ChunkedArray, name: str) -> IntArray | FloatArray | None:
-    """Times as numbers (dates as seconds since 1970), or nothing where none is known."""
+    """Parse times as numbers, dates as seconds since 1970; None if all are null."""
     if column.null_count == len(column):
         return None
     if column.null_count:
@@ -287,28 +311,32 @@ def _parse_dates(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         except pa.ArrowInvalid:
             continue
     raise DataError(
-        f"The times of '{name}' are not understood, for instance '{column[0]}'. "
+        f"Some times of '{name}' cannot be read, for instance '{column[0]}'. "
         "Write them as seconds since 1970 or as 2005-04-27 13:45:00."
     )
 
 
 def _find_user_rows(user_ids: NDArray[Any], users: pa.Table, name: str) -> IntArray:
-    """For each user the row of the users table, -1 where there is none."""
-    given = _convert_ids(users.column(require_column(users, USER_NAMES, name)), "user_id in the table of users", name)
-    wanted = pa.array(user_ids)
-    if given.type != wanted.type:
-        given, wanted = given.cast(pa.string()), wanted.cast(pa.string())
-    counts = given.value_counts()
-    twice = counts.filter(pc.greater(counts.field("counts"), 1))
-    if len(twice):
+    """Find the row of each user in the table of users; -1 if there is none."""
+    table_ids = _convert_ids(
+        users.column(require_column(users, USER_NAMES, name)), "user_id in the table of users", name
+    )
+    ids = pa.array(user_ids)
+    if table_ids.type != ids.type:
+        table_ids, ids = table_ids.cast(pa.string()), ids.cast(pa.string())
+    counts = table_ids.value_counts()
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
         raise DataError(
-            f"The table of users of '{name}' has {len(twice)} users more than once, for instance "
-            f"'{twice.field('values')[0]}'. Keep one row for each."
+            f"The table of users of '{name}' has {len(repeated)} users more than once, for instance "
+            f"'{repeated.field('values')[0]}'. Keep one row for each."
         )
-    rows: IntArray = pc.fill_null(pc.index_in(wanted, value_set=given.combine_chunks()), -1).to_numpy().astype(np.int64)
-    if len(given) and (rows < 0).all():
+    rows: IntArray = (
+        pc.fill_null(pc.index_in(ids, value_set=table_ids.combine_chunks()), -1).to_numpy().astype(np.int64)
+    )
+    if len(table_ids) and (rows < 0).all():
         raise DataError(
-            f"No user of '{name}' is in its table of users (interactions have '{wanted[0]}', the table has "
-            f"'{given[0]}'). Write the ids alike in both."
+            f"No user of '{name}' is in its table of users (interactions have '{ids[0]}', the table has "
+            f"'{table_ids[0]}'). Write the ids alike in both."
         )
     return rows

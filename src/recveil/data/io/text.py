@@ -1,4 +1,4 @@
-"""Delimited text: read as text, narrowed to numbers only where nothing is lost by it."""
+"""Delimited text files, read as text and narrowed to numbers only if nothing is lost."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from recveil.core.errors import DataError
 
 __all__ = [
     "check_file",
-    "read_first_line",
+    "describe_read_error",
+    "detect_delimiter",
     "narrow_column",
     "read_delimited",
-    "detect_delimiter",
-    "describe_read_error",
+    "read_first_line",
 ]
 
 log = logging.getLogger(__name__)
@@ -40,37 +40,37 @@ def read_delimited(
     encoding: str = "utf8",
     skip_ragged: bool = False,
 ) -> pa.Table:
-    """The columns of a delimited text file, as text unless `types` says otherwise; empty fields are null.
+    """Read a delimited text file, as text unless `types` says otherwise.
 
-    Double quotes around a field are taken off where commas or semicolons stand between fields; elsewhere they are
-    part of the text, as in the names of artists.
+    Empty fields are null. Double quotes are removed only if the delimiter is a comma or a semicolon.
 
     Args:
-        path: the file; .gz and .bz2 are unpacked on the way.
-        delimiter: what stands between fields; more than one character is allowed.
-        names: the column names, where the file has no header line.
+        path: the file; .gz and .bz2 are unpacked.
+        delimiter: separator of fields, one character or more.
+        names: column names of a file without a header line.
         only: the columns to keep.
         types: Arrow types of columns that are not text.
-        encoding: how the file writes its characters.
-        skip_ragged: leave out rows with too many or too few fields, and say how many, instead of refusing the file.
+        encoding: encoding of the file.
+        skip_ragged: drop rows with too many or too few fields and log their number, instead of raising an error.
+
+    Raises:
+        DataError: the file is missing, empty or cannot be read.
     """
     path = check_file(path)
     skipped: list[int] = []
 
-    def ragged(row: Any) -> str:
+    def handle_ragged_row(row: Any) -> str:
         skipped.append(1)
         return "skip" if skip_ragged else "error"
 
     try:
-        header = list(names) if names is not None else _read_header(path, delimiter, encoding)
+        header = _read_header(path, delimiter, encoding) if names is None else list(names)
         source, delimiter = _open_source(path, delimiter)
         table = pyarrow.csv.read_csv(
             source,
-            read_options=pyarrow.csv.ReadOptions(
-                column_names=header, skip_rows=0 if names is not None else 1, encoding=encoding
-            ),
+            read_options=pyarrow.csv.ReadOptions(column_names=header, skip_rows=int(names is None), encoding=encoding),
             parse_options=pyarrow.csv.ParseOptions(
-                delimiter=delimiter, quote_char=_quote_character(delimiter), invalid_row_handler=ragged
+                delimiter=delimiter, quote_char=_quote_character(delimiter), invalid_row_handler=handle_ragged_row
             ),
             convert_options=_build_convert_options(header, only, types or {}),
         )
@@ -93,7 +93,7 @@ def _build_convert_options(
 
 
 def check_file(path: str | Path) -> Path:
-    """The path, if a file with something in it is there."""
+    """Return the path of an existing file that is not empty, or raise an error."""
     path = Path(path)
     if path.is_dir():
         raise DataError(f"{path} is a folder. Name a file inside it.")
@@ -105,15 +105,17 @@ def check_file(path: str | Path) -> Path:
 
 
 def describe_read_error(path: Path, error: Exception) -> DataError:
-    """What to say of a file that Arrow could not read."""
+    """Describe why a file could not be read, as an error to raise."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     if "utf-8" in reason.lower() or "utf8" in reason.lower():
         return DataError(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.")
     if isinstance(error, EOFError | OSError):
-        return DataError(f"{path} cannot be read ({reason}). It may be cut short: download it again.")
+        return DataError(f"{path} cannot be read ({reason}). It may be truncated: download it again.")
     if isinstance(error, KeyError):
         return DataError(f"{path} lacks a column: {error.args[0]}. Take the official file, unchanged.")
-    return DataError(f"{path} cannot be read as a table: {reason.rstrip('.')}. Mend that row or write the file again.")
+    return DataError(
+        f"{path} cannot be read as a table: {reason.rstrip('.')}. Correct that row or write the file again."
+    )
 
 
 def _open_source(path: Path, delimiter: str) -> tuple[Any, str]:
@@ -125,7 +127,7 @@ def _open_source(path: Path, delimiter: str) -> tuple[Any, str]:
 
 
 def read_first_line(path: Path, encoding: str) -> str:
-    """The first line of a text file, packed or not."""
+    """Read the first line of a text file, packed or not."""
     with pa.input_stream(str(path), compression="detect") as stream:
         line: bytes = stream.read(1 << 20).split(b"\n", 1)[0]
     return line.rstrip(b"\r").decode(encoding).removeprefix("\ufeff")
@@ -143,7 +145,7 @@ def _read_header(path: Path, delimiter: str, encoding: str) -> list[str]:
 
 
 def detect_delimiter(path: Path, encoding: str) -> str:
-    """Whether comma, tab or semicolon stands between the names in the first line."""
+    """Detect whether the first line is delimited by commas, tabs or semicolons."""
     try:
         line = read_first_line(path, encoding)
     except (UnicodeDecodeError, OSError, EOFError) as error:
@@ -152,9 +154,9 @@ def detect_delimiter(path: Path, encoding: str) -> str:
 
 
 def narrow_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Numbers where all of a column is plainly written numbers, else the text itself.
+    """Convert a column to numbers if every entry is a plain number.
 
-    Leading zeros, plus signs and whole numbers of more than 64 bits are taken for text: they are ids or codes.
+    Entries with leading zeros, plus signs or more than 64 bits are ids or codes, and the column stays text.
     """
     for pattern, kind in ((_WHOLE_NUMBER, pa.int64()), (_DECIMAL_NUMBER, pa.float64())):
         if pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py():

@@ -1,7 +1,7 @@
-"""The files people hand in, beside vectors: attributes, interactions and recommendations, checked once, at the door.
+"""Files beside the vectors: attributes, interactions and recommendations, checked when they are read.
 
-Everything is aligned with the ids of the vectors; ids written as numbers in one file and as text in the other still
-match. `read_embeddings` and `write_embeddings` are offered here too, so that all the files of an audit have one door.
+Everything is aligned with the ids of the vectors; ids written as numbers in one file and as text in the other match.
+`read_embeddings` and `write_embeddings` are re-exported, so that one module offers all files of an audit.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ from recveil.data.io.tables import (
     require_column,
     select_interactions,
 )
-from recveil.data.io.vectors import Vectors, check_output, parse_floats, read_embeddings, read_rows, write_embeddings
+from recveil.data.io.vector_output import check_vector_output, write_embeddings
+from recveil.data.io.vectors import Vectors, parse_floats, read_embeddings, read_rows
 
 __all__ = [
     "Vectors",
-    "check_output",
+    "check_vector_output",
     "read_attributes",
     "read_embeddings",
     "read_interactions",
@@ -60,31 +61,50 @@ def read_attributes(
     bins: Mapping[str, Sequence[float]] | None = None,
     keep: Sequence[str] = (),
 ) -> dict[str, Attribute]:
-    """What is known of the users with these ids, one attribute for each column; null and empty mean undisclosed.
+    """Read one attribute from each column; null and empty are undisclosed.
 
-    Users who are not among `ids` are left out, and the log says how many; `ids` without a row are undisclosed.
+    Users who are not among `ids` are dropped and their number is logged; `ids` without a row are undisclosed.
+
+    Args:
+        path: the table of users.
+        ids: users to align the attributes with.
+        numeric: columns to keep as numbers.
+        bins: columns to cut into classes, with the lower edges of all classes but the first.
+        keep: columns to make attributes however many values they have.
+
+    Raises:
+        DataError: no user matches, a user occurs twice, or there is no column beside the ids.
     """
     table = read_rows(path)
     key = require_column(table, USER_NAMES, path)
-    given, wanted = unify_types(normalize_ids(table.column(key), path), normalize_ids(ids, "the embeddings"))
-    refuse_duplicates(given, path, "user")
-    rows = find_positions(wanted, given)
+    table_ids, user_ids = unify_types(normalize_ids(table.column(key), path), normalize_ids(ids, "the embeddings"))
+    refuse_duplicates(table_ids, path, "user")
+    rows = find_positions(user_ids, table_ids)
     matched = int((rows >= 0).sum())
     if not matched:
         raise DataError(
-            f"No user of the embeddings is in {path}: the ids do not match (the embeddings have '{wanted[0]}', the "
-            f"file has '{given[0]}'). Write them alike in both."
+            f"No user of the embeddings is in {path}: the ids do not match (the embeddings have '{user_ids[0]}', the "
+            f"file has '{table_ids[0]}'). Write them alike in both."
         )
     if table.num_columns == 1:
         raise DataError(f"{path} has no column besides '{key}'. Add one column for each attribute.")
-    if matched < len(given):
-        log.warning("%s: left out %d users who are not in the embeddings.", path, len(given) - matched)
-    others = table.drop_columns([key]).take(pa.array(rows, mask=rows < 0))
-    return make_attributes(others, numeric=numeric, bins=bins or {}, keep=keep)
+    if matched < len(table_ids):
+        log.warning("%s: left out %d users who are not in the embeddings.", path, len(table_ids) - matched)
+    columns = table.drop_columns([key]).take(pa.array(rows, mask=rows < 0))
+    return make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep)
 
 
 def read_interactions(path: str | Path, user_ids: Ids, item_ids: Ids | None = None) -> Dataset:
-    """Who touched what, numbered like `user_ids` and `item_ids`; without `item_ids`, items are numbered by the file."""
+    """Read interactions, numbered like `user_ids` and `item_ids`.
+
+    Args:
+        path: the table of interactions.
+        user_ids: ids that number the users.
+        item_ids: ids that number the items; without them items are numbered by the file.
+
+    Raises:
+        DataError: the file names an unknown user or item.
+    """
     data = build_dataset(str(path), select_interactions(read_rows(path), path))
     user = require_positions(data.user_ids, user_ids, path, "user")[data.user]
     data = replace(data, name=Path(path).stem, user=user, user_ids=as_numpy(user_ids))
@@ -96,9 +116,18 @@ def read_interactions(path: str | Path, user_ids: Ids, item_ids: Ids | None = No
 
 
 def read_recommendations(path: str | Path, user_ids: Ids, item_ids: Ids) -> IntArray:
-    """(n_users, k) items recommended to each user, best first, -1 where a list has ended.
+    """Read the items recommended to each user, best first: (n_users, k).
 
-    Lists are in the order of `rank` (smallest first), or of `score` (largest first) where there is no rank.
+    A list that ends early is filled with -1. Lists are in the order of `rank` (smallest first) or, without ranks, of
+    `score` (largest first).
+
+    Args:
+        path: the table of recommendations.
+        user_ids: ids that number the users.
+        item_ids: ids that number the items.
+
+    Raises:
+        DataError: an id is unknown, an item or a rank repeats in a list, or there is no rank.
     """
     table = read_rows(path)
     user = require_positions(table.column(require_column(table, USER_NAMES, path)), user_ids, path, "user")
@@ -120,11 +149,19 @@ def read_recommendations(path: str | Path, user_ids: Ids, item_ids: Ids) -> IntA
 
 
 def require_classes(attribute: Attribute, *, minimum: int = 2) -> None:
-    """Refuse an attribute that nobody could guess or learn: no one disclosed it, one class, or a class too small."""
+    """Refuse an attribute that cannot be attacked or defended.
+
+    Args:
+        attribute: the attribute.
+        minimum: users that every class must have.
+
+    Raises:
+        DataError: nobody disclosed it, all users have the same value, or a class is too small.
+    """
     name = attribute.name
     disclosed = int(attribute.known.sum())
     if not disclosed:
-        raise DataError(f"Nobody's '{name}' is known: the column is empty for all these users. Choose another target.")
+        raise DataError(f"No user disclosed '{name}': the column is empty for all these users. Choose another target.")
     if attribute.values is not None:
         if np.nanmin(attribute.values) == np.nanmax(attribute.values):
             raise DataError(
@@ -146,19 +183,22 @@ def require_classes(attribute: Attribute, *, minimum: int = 2) -> None:
         )
 
 
-def _refuse_repeats(user: IntArray, values: NDArray[Any], what: str, user_ids: Ids, path: str | Path) -> None:
+def _refuse_repeats(user: IntArray, values: NDArray[Any], label: str, user_ids: Ids, path: str | Path) -> None:
     order = np.lexsort((values, user))
     same = (np.diff(user[order]) == 0) & (np.diff(values[order]) == 0)
     if same.any():
         name = as_numpy(user_ids)[user[order][:-1][same][0]]
         raise DataError(
-            f"{path} has {int(same.sum())} rows too many: user '{name}', for one, has the same {what} twice. "
-            f"Keep each {what} once in a user's list."
+            f"{path} has {int(same.sum())} rows too many: user '{name}', for instance, has the same {label} twice. "
+            f"Keep each {label} once in a user's list."
         )
 
 
 def _arrange_lists(user: IntArray, item: IntArray, n_users: int) -> IntArray:
-    """The items of each user side by side; rows come ordered by user, then by place."""
+    """Arrange the items of each user in a row.
+
+    The input is ordered by user, then by place.
+    """
     lengths = np.bincount(user, minlength=n_users)
     position = np.arange(len(user)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     lists = np.full((n_users, int(lengths.max())), UNDISCLOSED, dtype=np.int64)

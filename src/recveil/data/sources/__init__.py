@@ -1,1 +1,1 @@
-"""Public data sets: one file for each, the list of all, and how they are downloaded."""
+"""Public data sets: one file for each family, the catalog of all, and the download."""

@@ -1,8 +1,8 @@
-"""Bring a named data set into the cache: from its official address, or from files that are at hand.
+"""Download of public data sets into the cache, from their official addresses or from local files.
 
-A download is checked against the publisher's checksum where one is known. Where none is known, the sha256 seen at the
-first download is written to `checksums.json` in the cache, and later downloads must agree with it. A data set appears
-in the cache only when all of it is there.
+A download is checked against the publisher's checksum if one is known. Otherwise the sha256 of the first download is
+written to `checksums.json` in the cache, and later downloads must agree with it. A data set appears in the cache only
+when all of it is there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.files import write_atomically
 from recveil.core.progress import track_progress
 from recveil.data.io import archive
-from recveil.data.sources.catalog import SOURCES, Source, cache_folder, has_data
+from recveil.data.sources.catalog import SOURCES, cache_folder, has_data
+from recveil.data.sources.source import Source
 
 __all__ = ["fetch_dataset"]
 
@@ -35,15 +36,22 @@ _TIMEOUT_SECONDS = 60
 
 
 def fetch_dataset(name: str, *, source: str | Path | None = None) -> Path:
-    """Put a named data set into the cache and say where; `source` is an archive, folder or file to take it from.
+    """Bring a named data set into the cache and return its folder.
 
-    Without `source`, what is in the cache already is kept: remove the folder to fetch it again.
+    Args:
+        name: a name of `SOURCES`.
+        source: archive, folder or file to take it from. Without it the official file is downloaded, unless the cache
+            holds the data set already; remove the folder to download it again.
+
+    Raises:
+        UsageError: no data set has this name, or the cache cannot be written.
+        DataError: the download fails, or the files are not those of the data set.
     """
     if name not in SOURCES:
         raise unknown_name("data set", name, SOURCES)
     target = cache_folder() / name
     if source is None and has_data(target, name):
-        log.info("%s is in %s already; remove that folder to fetch it again.", name, target)
+        log.info("%s is in %s already; remove that folder to download it again.", name, target)
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +65,7 @@ def fetch_dataset(name: str, *, source: str | Path | None = None) -> Path:
             _replace_folder(content, target)
     except OSError as error:
         raise UsageError(
-            f"Cannot put '{name}' into the cache {target.parent}: {error}. Set RECVEIL_CACHE to a folder with room."
+            f"Cannot put '{name}' into the cache {target.parent}: {error}. Set RECVEIL_CACHE to another folder."
         ) from error
     return target
 
@@ -76,7 +84,7 @@ def _copy_source(source: Path, content: Path, name: str) -> None:
 
 
 def _unpack_file(file: Path, content: Path) -> None:
-    """An archive unpacked, any other file in a folder of its own."""
+    """Unpack an archive, or copy any other file into a folder of its own."""
     if archive.is_archive(file):
         archive.extract_archive(file, content)
     else:
@@ -86,8 +94,10 @@ def _unpack_file(file: Path, content: Path) -> None:
 
 def _check_content(content: Path, name: str, source: str | Path | None) -> None:
     if not has_data(content, name):
-        wanted = " or ".join([*SOURCES[name].markers, "interactions.parquet"])
-        raise DataError(f"{source or SOURCES[name].url} does not hold {wanted}: is it '{name}'? Nothing was kept.")
+        expected = " or ".join([*SOURCES[name].markers, "interactions.parquet"])
+        raise DataError(
+            f"{source or SOURCES[name].url} does not hold {expected}, so it is not '{name}'. Nothing was stored."
+        )
 
 
 def _replace_folder(content: Path, target: Path) -> None:
@@ -98,9 +108,9 @@ def _replace_folder(content: Path, target: Path) -> None:
 
 def _download_file(name: str, folder: Path) -> Path:
     source = SOURCES[name]
-    by_hand = f"Download it by hand from {source.page}, then run `recveil data get {name} --from PATH`."
+    by_hand = f"Download it by hand from {source.page}, and name that file as the source of `recveil data get {name}`."
     if source.url is None:
-        raise DataError(f"No address is known from which '{name}' could be fetched. {by_hand}")
+        raise DataError(f"No address is known for '{name}'. {by_hand}")
     if urlsplit(source.url).scheme not in ("http", "https"):
         raise DataError(f"The address {source.url} of '{name}' is not http or https. {by_hand}")
     file = folder / PurePosixPath(urlsplit(source.url).path).name
@@ -115,9 +125,9 @@ def _download_file(name: str, folder: Path) -> Path:
 
 
 def _iterate_chunks(url: str, name: str, by_hand: str) -> Iterator[bytes]:
-    """The content of an address piece by piece; whatever goes wrong on the way becomes one sentence."""
+    """Yield the content of an address in chunks; a failure is a `DataError`."""
 
-    def read() -> bytes:
+    def read_chunk() -> bytes:
         try:
             return bytes(answer.read(_CHUNK_BYTES))
         except (OSError, http.client.HTTPException) as error:
@@ -134,30 +144,39 @@ def _iterate_chunks(url: str, name: str, by_hand: str) -> Iterator[bytes]:
         length = answer.headers.get("Content-Length") or ""
         expected = int(length) if length.isdigit() else None
         received = 0
-        for chunk in track_progress(iter(read, b""), f"downloading {name}", expected and -(-expected // _CHUNK_BYTES)):
+        for chunk in track_progress(
+            iter(read_chunk, b""), f"downloading {name}", expected and -(-expected // _CHUNK_BYTES)
+        ):
             received += len(chunk)
             yield chunk
     if expected is not None and received != expected:
         raise DataError(f"{url} broke off after {received} of {expected} bytes. Try again. {by_hand}")
 
 
-def _verify_checksum(source: Source, seen: dict[str, str]) -> None:
-    """The download against the known checksum, or against the one pinned at the first download."""
+def _verify_checksum(source: Source, digests: dict[str, str]) -> None:
+    """Compare the download with the known checksum.
+
+    Without one, compare it with the checksum pinned at the first download.
+    """
     url = str(source.url)
     pins_file = cache_folder() / "checksums.json"
     pins = _read_pins(pins_file)
     expected = source.checksum or pins.get(url)
     if expected is None:
         with write_atomically(pins_file) as temporary:
-            temporary.write_text(json.dumps({**pins, url: f"sha256:{seen['sha256']}"}, indent=2, sort_keys=True) + "\n")
-        log.warning("No checksum is known for %s; its sha256 %s is now pinned in %s.", url, seen["sha256"], pins_file)
+            temporary.write_text(
+                json.dumps({**pins, url: f"sha256:{digests['sha256']}"}, indent=2, sort_keys=True) + "\n"
+            )
+        log.warning(
+            "No checksum is known for %s; its sha256 %s is now pinned in %s.", url, digests["sha256"], pins_file
+        )
         return
     kind, _, value = expected.partition(":")
-    if seen.get(kind) != value:
-        where = "" if source.checksum else f" If the publisher has changed the file, remove its line from {pins_file}."
+    if digests.get(kind) != value:
+        hint = "" if source.checksum else f" If the publisher has changed the file, remove its line from {pins_file}."
         raise DataError(
-            f"{url} is not the file it should be: its {kind} is {seen.get(kind)} instead of {value}. "
-            f"Nothing was kept; try again.{where}"
+            f"{url} is not the file it should be: its {kind} is {digests.get(kind)} instead of {value}. "
+            f"Nothing was stored; try again.{hint}"
         )
 
 
@@ -169,5 +188,5 @@ def _read_pins(file: Path) -> dict[str, str]:
     except ValueError:
         pins = None
     if not isinstance(pins, dict) or not all(isinstance(pin, str) for pin in pins.values()):
-        raise DataError(f"{file} is not a table of checksums. Remove it to pin them anew.")
+        raise DataError(f"{file} is not a table of checksums. Remove it to pin them again.")
     return pins

@@ -26,21 +26,25 @@ from recveil.data.io.tables import (
     require_file,
 )
 from recveil.data.io.text import narrow_column, read_delimited
+from recveil.data.sources.source import Source
 
-__all__ = ["read_lfm2b"]
+__all__ = ["SOURCES", "read_lfm2b"]
 
 
 def read_lfm2b(folder: Path) -> RawTables:
-    """Tracks with the number of plays as rating (or plays with their time), and country, age and gender."""
+    """Read the tracks of users, and country, age and gender.
+
+    The rating is the number of plays; a file of single plays has times instead.
+    """
     path = find_file(folder, "listening-counts.tsv*") or require_file(folder, "listening-events.tsv*")
     plays = read_delimited(path, delimiter="\t", skip_ragged=True)
-    taken = {
+    columns = {
         "user_id": require_column(plays, USER_NAMES, path),
         "item_id": require_column(plays, ("track_id", "item_id"), path),
     }
     optional = {"rating": find_column(plays, ("count", "play_count")), "timestamp": find_column(plays, TIME_NAMES)}
-    taken |= {name: given for name, given in optional.items() if given is not None}
-    interactions = pa.table({name: narrow_column(plays.column(given)) for name, given in taken.items()})
+    columns |= {name: original for name, original in optional.items() if original is not None}
+    interactions = pa.table({name: narrow_column(plays.column(original)) for name, original in columns.items()})
     return RawTables(drop_missing_ids(interactions, path), _read_users(require_file(folder, "users.tsv*")))
 
 
@@ -51,3 +55,15 @@ def _read_users(path: Path) -> pa.Table:
         known[name] = users.column(require_column(users, (name,), path))
     known["gender"] = pc.if_else(pc.equal(known["gender"], "n"), None, known["gender"])
     return mask_implausible_ages(pa.table(known))
+
+
+SOURCES: dict[str, Source] = {
+    "lfm-2b": Source(
+        title="LFM-2b: plays of Last.fm users, with gender, age and country",
+        read=read_lfm2b,
+        markers=("listening-counts.tsv*", "listening-events.tsv*"),
+        license="Research use; see the publisher's page.",
+        citation="Schedl et al. LFM-2b: A Dataset of Enriched Music Listening Events. CHIIR, 2022.",
+        page="http://www.cp.jku.at/datasets/LFM-2b/",
+    ),
+}

@@ -16,16 +16,17 @@ import pyarrow.json
 from recveil.core.errors import DataError
 from recveil.data.io.tables import RawTables, drop_missing_ids, find_file, read_table, require_file
 from recveil.data.io.text import check_file, describe_read_error, narrow_column
+from recveil.data.sources.source import Source
 
-__all__ = ["read_modcloth"]
+__all__ = ["SOURCES", "read_modcloth"]
 
 _MEASUREMENTS = ("bra size", "cup size", "hips", "bust", "waist", "height", "shoe size", "shoe width")
 
 
 def read_modcloth(folder: Path) -> RawTables:
-    """Ratings and what is known of the users; a user who gave different values has the first one.
+    """Read the ratings and the attributes of users.
 
-    The CSV is preferred where both are there, because it has times.
+    A user who gave different values has the first one. The CSV is preferred if both files exist, because it has times.
     """
     path = find_file(folder, "df_modcloth.csv*") or require_file(folder, "modcloth_final_data.json*")
     if ".csv" in path.suffixes:
@@ -46,7 +47,7 @@ def _read_json(path: Path) -> pa.Table:
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
             content = stream.read()
-        # One block, so that a field has one type through the whole file.
+        # One block, so that a field has one type throughout the file.
         options = pyarrow.json.ReadOptions(block_size=max(len(content), 1))
         rows = pyarrow.json.read_json(pa.BufferReader(content), read_options=options)
     except (pa.ArrowException, OSError, EOFError) as error:
@@ -58,8 +59,21 @@ def _read_json(path: Path) -> pa.Table:
 
 
 def _take_first_known(rows: pa.Table, attributes: dict[str, str]) -> pa.Table:
-    there = {old: new for old, new in attributes.items() if old in rows.column_names}
-    table = pa.table({"user_id": rows.column("user_id")} | {new: rows.column(old) for old, new in there.items()})
+    existing = {old: new for old, new in attributes.items() if old in rows.column_names}
+    table = pa.table({"user_id": rows.column("user_id")} | {new: rows.column(old) for old, new in existing.items()})
     table = table.filter(table.column("user_id").is_valid())
-    firsts = table.group_by("user_id", use_threads=False).aggregate([(name, "first") for name in there.values()])
+    firsts = table.group_by("user_id", use_threads=False).aggregate([(name, "first") for name in existing.values()])
     return firsts.rename_columns([name.removesuffix("_first") for name in firsts.column_names])
+
+
+SOURCES: dict[str, Source] = {
+    "modcloth": Source(
+        title="ModCloth: ratings of clothes, with the body size of the users",
+        read=read_modcloth,
+        markers=("df_modcloth.csv*", "modcloth_final_data.json*"),
+        license="Research use with citation; no license is stated.",
+        citation="Wan et al. Addressing Marketing Bias in Product Recommendations. WSDM, 2020.",
+        page="https://github.com/MengtingWan/marketBias",
+        url="https://raw.githubusercontent.com/MengtingWan/marketBias/master/data/df_modcloth.csv",
+    ),
+}

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from recveil.core.errors import RecveilError, UsageError
+from recveil.data.io.vector_output import check_vector_output, write_embeddings
+from recveil.data.io.vectors import read_embeddings
+
+X = np.array([[0.1, -2.0], [3.5, 0.25], [1e-7, 4.0]], dtype=np.float32)
+
+
+def save(path: Path, **columns: object) -> Path:
+    vectors = pa.array(X.tolist(), pa.list_(pa.float32(), 2))
+    pq.write_table(pa.table({"user_id": ["u3", "u1", "u2"], "embedding": vectors, **columns}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("out.npy", "lose them"),
+        ("out.safetensors", "lose them"),
+        ("out.xlsx", "Cannot tell how to write"),
+        ("e.parquet/out.parquet", "is a file, not a folder"),
+        ("out.csv", "'tags' cannot be written"),
+    ],
+)
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path, name: str, message: str) -> None:
+    path = save(tmp_path / "e.parquet", tags=[[1], [2], [3]])
+    vectors = read_embeddings(path)
+    with pytest.raises(RecveilError, match=message):
+        write_embeddings(tmp_path / name, vectors, X)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["e.parquet"]
+
+
+def test_the_shape_must_stay(tmp_path: Path) -> None:
+    vectors = read_embeddings(save(tmp_path / "e.parquet"))
+    with pytest.raises(UsageError, match="shape"):
+        write_embeddings(tmp_path / "out.parquet", vectors, X[:2])
+    assert check_vector_output(tmp_path / "out.parquet", vectors) == tmp_path / "out.parquet"
+    assert not (tmp_path / "out.parquet").exists()
