@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from recveil.cli.app import app
-from recveil.cli.study import _format_seconds, _print_progress
-from recveil.core.random import generator
+from recveil.cli.study import _format_seconds, _make_progress_printer
+from recveil.core.random import make_generator
 from recveil.data.synthetic import make_world
-from recveil.studies import runs as study
+from recveil.studies.engines import local
 from recveil.studies.runs import Tally
 
 PLAN = """
@@ -25,12 +25,14 @@ kind = "attribute"
 [grid]
 data = ["tiny"]
 model = [{ name = "bprmf", epochs = 1, embedding_size = 4 }]
-defense = ["none", "leace"]
+defense = ["none", "ldp"]
 target = ["gender"]
 panel = ["logistic"]
+leak_ratio = [0.5]
 seed = [0, 1]
 [settings]
 device = "cpu"
+folds = 2
 [smoke]
 seed = [0]
 defense = ["none"]
@@ -40,20 +42,20 @@ defense = ["none"]
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a plan and the data that it names; cells are run without processes."""
-    world = make_world(n_users=120, n_items=50, n_interactions=2_000, leaks={"gender": 3.0}, rng=generator(0, "w"))
+    world = make_world(n_users=60, n_items=40, n_interactions=900, leaks={"gender": 3.0}, rng=make_generator(0, "w"))
     data, folder = world.dataset, tmp_path / "tiny"
     folder.mkdir()
-    touched = {"user_id": data.user, "item_id": data.item, "timestamp": data.time}
-    pyarrow.parquet.write_table(pa.table(touched), folder / "interactions.parquet")
+    interactions = {"user_id": data.user, "item_id": data.item, "timestamp": data.time}
+    pyarrow.parquet.write_table(pa.table(interactions), folder / "interactions.parquet")
     gender = ["FM"[code] for code in data.attributes["gender"].codes]
     pyarrow.parquet.write_table(pa.table({"user_id": data.user_ids, "gender": gender}), folder / "users.parquet")
     monkeypatch.setenv("RECVEIL_DATA", str(tmp_path))
     (tmp_path / "plan.toml").write_text(PLAN)
 
-    def inline(work: Any, cells: Any, *, workers: int, group: Any, go_on: Any) -> Any:
-        return ((cell, work(cell)) for cell in cells if go_on())
+    def run_inline(work: Any, cells: Any, *, workers: int, group: Any, may_start: Any) -> Any:
+        yield from ((cell, work(cell)) for cell in cells if may_start())
 
-    monkeypatch.setattr(study.local, "run", inline)
+    monkeypatch.setattr(local, "run_items", run_inline)
     return tmp_path
 
 
@@ -73,15 +75,15 @@ def test_run_show_and_diff(place: Path) -> None:
     assert again == {"cells": 4, "done": 4, "failed": 0, "left": 0, "plan": "plan", "size": "full", "folder": "a"}
     shown = run("show", "a", cwd=place)
     assert "A small study (full): 4 cells, 4 done" in shown.stdout
-    assert "tiny  bprmf (embedding_size 4, epochs 1)  leace    2     0       0" in shown.stdout
+    assert "tiny  bprmf (embedding_size 4, epochs 1)  ldp      2     0       0" in shown.stdout
     assert json.loads(run("show", "plan.toml", "--out", "a", "--json", cwd=place).stdout)["done"] == 4
     (place / "other.toml").write_text(
         PLAN.replace("epochs = 1", 'epochs = 2, label = "bprmf (embedding_size 4, epochs 1)"')
     )
     assert run("run", "other.toml", "--out", "b", "-q", cwd=place).exit_code == 0
-    told = run("diff", "a", "b", cwd=place)
-    assert "4 cells in both, 0 of them equal" in told.stdout
-    assert "ndcg@10" in told.stdout
+    compared = run("diff", "a", "b", cwd=place)
+    assert "4 cells in both, 0 of them equal" in compared.stdout
+    assert "ndcg@10" in compared.stdout
     assert json.loads(run("diff", "a", "a", "--json", cwd=place).stdout)["equal"] == 4
 
 
@@ -101,28 +103,28 @@ def test_a_limit_leaves_cells_for_the_next_run(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "said"),
+    ("change", "code", "message"),
     [
         (("bprmf", "bprfm"), 2, "No model is called 'bprfm'. Did you mean 'bprmf'?"),
         (('"gender"', '"height"'), 2, "No attribute in tiny is called 'height'."),
         (("seed = [0, 1]", "seed = []"), 2, "comes to no cells: seed is an empty list"),
         (("panel =", "pannel ="), 2, "No key of [grid] in the plan plan is called 'pannel'. Did you mean 'panel'?"),
-        (('["tiny"]', '["no/where.csv"]'), 3, "There is no file or folder no/where.csv"),
+        (('["tiny"]', '["no/where.csv"]'), 3, "no/where.csv"),
     ],
 )
-def test_what_is_wrong_is_one_sentence_before_anything_runs(
-    place: Path, change: tuple[str, str], code: int, said: str
+def test_a_mistake_is_one_sentence_before_anything_runs(
+    place: Path, change: tuple[str, str], code: int, message: str
 ) -> None:
     (place / "plan.toml").write_text(PLAN.replace(*change))
     done = run("run", "plan.toml", "--out", "a", cwd=place)
     assert done.exit_code == code
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not list((place / "a").rglob("*.json")) if (place / "a").exists() else True
 
 
 def test_other_folders_engines_and_sizes(place: Path) -> None:
-    for args, said in (
+    for args, message in (
         (("run", "none.toml"), "Cannot read the plan none.toml"),
         (("run", "plan.toml", "--engine", "rai"), "No engine is called 'rai'. Did you mean 'ray'?"),
         (("run", "plan.toml", "--size", "smok"), "No size is called 'smok'. Did you mean 'smoke'?"),
@@ -131,7 +133,7 @@ def test_other_folders_engines_and_sizes(place: Path) -> None:
     ):
         done = run(*args, cwd=place)
         assert done.exit_code == 2
-        assert said in done.stderr
+        assert message in done.stderr
     run("run", "plan.toml", "--out", "a", "--limit", "0", cwd=place)
     (place / "a" / "study.json").write_text('{"version": 0}')
     done = run("run", "plan.toml", "--out", "a", cwd=place)
@@ -139,29 +141,29 @@ def test_other_folders_engines_and_sizes(place: Path) -> None:
     assert "are of version 0" in done.stderr
 
 
-def test_failed_cells_are_told_and_decide_the_exit_code(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place / "plan.toml").write_text(PLAN.replace('"none", "leace"', '"none"').replace("bprmf", "itemknn"))
+def test_failed_cells_decide_the_exit_code(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "plan.toml").write_text(PLAN.replace('"none", "ldp"', '"none"').replace("bprmf", "itemknn"))
     text = (place / "plan.toml").read_text().replace(", epochs = 1, embedding_size = 4", "")
     (place / "plan.toml").write_text(text)
     done = run("run", "plan.toml", "--out", "a", cwd=place)  # it has no user vectors to attack
     assert done.exit_code == 3, done.stderr
-    assert "2 of 2 cells failed; what went wrong is in a/failures." in done.stderr
+    assert "2 of 2 cells failed; their errors are in a/failures." in done.stderr
     assert "failed  " in run("show", "a", cwd=place).stdout
 
-    def broken(*_: object) -> None:
+    def raise_fault(*_: object) -> None:
         raise ZeroDivisionError("x")
 
-    monkeypatch.setattr("recveil.studies.cells.run_cell", broken)
+    monkeypatch.setattr("recveil.studies.measurement.run_cell", raise_fault)
     done = run("run", "plan.toml", "--out", "a", cwd=place)
     assert done.exit_code == 70
     assert "a fault of recveil" in done.stderr
 
 
 def test_a_full_disk_is_one_sentence(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
+    def fill_disk(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "a/cells/x.json")
 
-    monkeypatch.setattr("recveil.studies.store.Store.write_cell", full)
+    monkeypatch.setattr("recveil.studies.store.Store.write_cell", fill_disk)
     done = run("run", "plan.toml", "--out", "a", "-q", cwd=place)
     assert done.exit_code == 3
     assert done.stderr == "recveil: The system refused a/cells/x.json: No space left on device.\n"
@@ -171,8 +173,8 @@ def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setattr("recveil.cli.study.PROGRESS_SECONDS", 0.0)
     tally = Tally(10, done=4, failed=1)
     tally.started -= 100
-    _print_progress(quiet=False)(tally)
+    _make_progress_printer(quiet=False)(tally)
     assert capsys.readouterr().err == "recveil: 4 of 10 cells, 1 failed, about 2 min left\n"
-    _print_progress(quiet=True)(tally)
+    _make_progress_printer(quiet=True)(tally)
     assert capsys.readouterr().err == ""
     assert [_format_seconds(s) for s in (5, 600, 7200)] == ["5 s", "10 min", "2.0 h"]

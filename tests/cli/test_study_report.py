@@ -1,3 +1,5 @@
+"""`recveil study report` and `recveil study reproduction`."""
+
 import json
 
 import pytest
@@ -10,16 +12,16 @@ LEAKS = {"none": (0.6, 0.5), "sliced": (0.0, 0.48)}
 
 
 @pytest.fixture
-def study(made_up):
+def study(fill_store):
     grid = {"data": ["demo"], "model": ["bprmf"], "defense": list(LEAKS), "target": ["gender"], "seed": [0, 1]}
-    return made_up(Plan.parse({"title": "T", "kind": "attribute", "grid": grid}, name="p"), LEAKS, name="studies/p")
+    return fill_store(Plan.parse({"title": "T", "kind": "attribute", "grid": grid}, name="p"), LEAKS, name="studies/p")
 
 
 def run(*words):
     return CliRunner().invoke(app, ["study", *map(str, words)])
 
 
-def test_a_report_goes_into_a_file_and_the_advice_to_the_reader(study, tmp_path) -> None:
+def test_a_report_goes_into_a_file_and_the_advice_to_the_terminal(study, tmp_path) -> None:
     result = run("report", study.folder, "--out", tmp_path / "r.html")
     assert result.exit_code == 0
     assert "use 'sliced'" in result.stdout
@@ -35,27 +37,28 @@ def test_other_forms_go_to_standard_output(study) -> None:
 
 
 def test_charts_become_files_that_the_page_shows(study, tmp_path) -> None:
-    (tmp_path / "pictures").mkdir()
-    words = ("report", study.folder, "--format", "md", "--out", tmp_path / "r.md", "--figures", tmp_path / "pictures")
+    words = ("report", study.folder, "--out", tmp_path / "r.md", "--figures", tmp_path / "pictures")
     assert run(*words).exit_code == 0
     [path] = (tmp_path / "pictures").iterdir()
     assert path.read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
     assert f"](pictures/{path.name})" in (tmp_path / "r.md").read_text()
-    assert run("report", study.folder, "--figures", tmp_path / "no").exit_code == 2
+    (tmp_path / "file").touch()
+    assert run("report", study.folder, "--figures", tmp_path / "file").exit_code == 2
 
 
-def test_what_is_wrong_is_one_sentence(study, tmp_path) -> None:
+def test_mistakes_are_usage_errors(study, tmp_path) -> None:
     assert run("report", tmp_path).exit_code == 2
     assert run("report", study.folder, "--format", "pdf").exit_code == 2
-    assert run("report", study.folder, "--out", tmp_path / "no" / "r.html").exit_code == 2
+    assert run("report", study.folder, "--out", tmp_path / "r.pdf").exit_code == 2
+    assert run("report", study.folder, "--out", tmp_path).exit_code == 2
     assert run("reproduction", tmp_path, "--results", tmp_path).exit_code == 2
 
 
 def test_reproduction_is_a_page_or_rows(study, tmp_path) -> None:
     papers = tmp_path / "papers"
     papers.mkdir()
-    where = {"data": "demo", "model": "bprmf", "defense": "none", "target": "gender", "attack": "logistic"}
-    number = ", ".join(f"{key} = '{value}'" for key, value in where.items())
+    place = {"data": "demo", "model": "bprmf", "defense": "none", "target": "gender", "attack": "logistic"}
+    number = ", ".join(f"{key} = '{value}'" for key, value in place.items())
     number = f"{{ {number}, metric = 'balanced_accuracy', value = 0.8 }}"
     grid = {"data": ["demo"], "model": ["bprmf"], "defense": list(LEAKS), "target": ["gender"], "seed": [0, 1]}
     lines = "".join(f"grid.{key} = {json.dumps(values)}\n" for key, values in grid.items())
