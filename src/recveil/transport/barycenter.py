@@ -105,8 +105,7 @@ def fit_barycenter(
         result, softness = _evaluate_plan(plan, atoms, compute_log_weights, tau)
         if result.gap <= tolerance * max(result.transport, abs(result.value)):
             break
-        # Halve whichever of the two causes more of the gap.
-        if softness > result.gap / 2:
+        if softness > result.gap / 2:  # halve whichever of the two causes more of the gap
             epsilon /= 2
         else:
             violation_tolerance /= 2
