@@ -60,10 +60,10 @@ METHODS = {
 }
 CHANGED = {
     "plain moments": {"fit_bulk_moments": lambda x, codes, n_classes, max_rows: Moments.from_rows(x, codes, n_classes)},
-    "moves in full": {"BY_CHANCE": 0.0, "BY_CHANCE_AT_COLUMNS": 0.0},
-    "columns as other axes": {"BY_CHANCE_AT_COLUMNS": 0.2},
-    "less all that chance would move": {"BY_CHANCE": 1e9},
-    "random axes only": {"CYCLE": (1,)},
+    "moves in full": {"CHANCE_SHARE": 0.0, "COLUMN_CHANCE_SHARE": 0.0},
+    "columns as other axes": {"COLUMN_CHANCE_SHARE": 0.2},
+    "less all that chance would move": {"CHANCE_SHARE": 1e9},
+    "random axes only": {"SUBSPACE_CYCLE": (1,)},
 }
 """What of the module is another in these lines."""
 
@@ -251,7 +251,7 @@ def several(attackers: list[str], n: int = 6000) -> None:
     for label, (name, options) in TOGETHER.items():
         x = model_for(dataset.name, name, options, "cpu").fit(split, rng=make_generator(7, "train")).user_vectors_
         for dealt, after in product((False, True), (False, True)):
-            with patch.object(sliced, "alone", sliced.alone if after else lambda codes: []):
+            with patch.object(sliced, "split_attributes", sliced.split_attributes if after else lambda codes: []):
                 found = [_together(x, targets, n, seed, judges, dealt=dealt) for seed in range(DRAWS)]
             mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / DRAWS**0.5
             cells = " | ".join(f"{m:.3f} ({e:.3f})" for m, e in zip(mean[:-1], error[:-1], strict=True))

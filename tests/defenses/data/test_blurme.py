@@ -15,7 +15,7 @@ from recveil.core.types import UNDISCLOSED, Dataset
 from recveil.data.synthetic import make_demo_world, make_world
 from recveil.defenses.data import blurme
 from recveil.defenses.data.blurme import BlurMe
-from recveil.defenses.data.class_evidence import telling
+from recveil.defenses.data.class_evidence import learn_evidence
 from recveil.metrics.leakage import balanced_accuracy, compute_confusion
 from recveil.metrics.ranking import collect_seen_items
 from recveil.testing.contracts_data import check_data_defense
@@ -100,7 +100,7 @@ def test_greedy_takes_the_strongest_unseen_items_of_the_other_class() -> None:
     rng = np.random.default_rng(0)
     count = np.floor(0.2 * np.bincount(train.user, minlength=train.n_users) + rng.random(train.n_users)).astype(int)
     codes, seen = train.attributes["gender"].codes, collect_seen_items(train)
-    found = telling(seen, codes, 2, 5, rng)
+    found = learn_evidence(seen, codes, 2, 5, rng)
     new, had = added(options(train, ["gender"], rng=np.random.default_rng(0)), train), seen.toarray() > 0
     for u in range(train.n_users):
         weight = found.weights[found.fold[u], 1 - codes[u]]
@@ -114,11 +114,11 @@ def test_only_items_of_the_list_are_added_and_blocks_do_not_matter(mode: str, mo
     codes = train.attributes["gender"].codes
     rng = np.random.default_rng(0)
     rng.random(train.n_users)  # spent on the counts
-    found = telling(collect_seen_items(train), codes, 2, 5, rng)
+    found = learn_evidence(collect_seen_items(train), codes, 2, 5, rng)
     out = blur(train, mode=mode, share=0.3)
     listed = found.weights[found.fold, 1 - codes] > 0
     assert not (added(out, train) & ~listed).any()
-    monkeypatch.setattr(blurme, "BLOCK", 7 * train.n_items)
+    monkeypatch.setattr(blurme, "BLOCK_SCORES", 7 * train.n_items)
     np.testing.assert_array_equal(added(blur(train, mode=mode, share=0.3), train), added(out, train))
 
 
@@ -126,15 +126,15 @@ def test_sampled_prefers_what_speaks_louder_and_random_does_not() -> None:
     weights = np.tile([4.0, 2.0, 1.0, 1.0, -3.0], (20_000, 1))
     one = np.ones(len(weights), dtype=np.int64)
     for mode, shares in (("sampled", [0.5, 0.25, 0.125, 0.125, 0]), ("random", [0.25] * 4 + [0])):
-        keys = BlurMe(mode=mode)._keys(weights, np.random.default_rng(0))
-        row, item = blurme._first(keys, one)
+        keys = BlurMe(mode=mode)._compute_keys(weights, np.random.default_rng(0))
+        row, item = blurme._select_top_items(keys, one)
         assert row.tolist() == list(range(len(weights)))
         np.testing.assert_allclose(np.bincount(item, minlength=5) / len(weights), shares, atol=0.02)
 
 
 def test_of_many_classes_every_other_one_has_its_turn() -> None:
     codes = np.repeat([0, 1, 2], 3_000)
-    aim = blurme._another(codes, np.array([True, True, True, False]), np.random.default_rng(0))
+    aim = blurme._choose_other_class(codes, np.array([True, True, True, False]), np.random.default_rng(0))
     assert (aim != codes).all()
     for k in range(3):
         share = np.bincount(aim[codes == k], minlength=4) / 3_000

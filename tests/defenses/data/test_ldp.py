@@ -14,7 +14,7 @@ from recveil.core.errors import UsageError
 from recveil.core.random import make_generator
 from recveil.core.types import UNDISCLOSED, Dataset, Split
 from recveil.data.synthetic import make_world
-from recveil.defenses.data.ldp import LDP, _chosen, epsilon_of
+from recveil.defenses.data.ldp import LDP, _draw_indices, compute_epsilon
 from recveil.metrics.ranking import collect_seen_items
 from recveil.models.bprmf import BPRMF
 from recveil.testing.contracts_data import check_data_defense
@@ -38,7 +38,7 @@ def test_it_keeps_the_contract() -> None:
 def test_no_answer_is_likelier_than_epsilon_allows(epsilon: float, keep: float, strength: float) -> None:
     """Both answers, both ways; at full strength the bound is reached."""
     defense = LDP(epsilon, keep=keep / (1 + math.exp(-epsilon)))
-    stays, added = defense.flips
+    stays, added = defense.flip_probabilities
     for a, b in ((stays, added), (1 - stays, 1 - added)):
         assert max(a, b) <= min(a, b) * math.exp(epsilon) * (1 + 1e-9)
     assert defense.epsilon_per_bit == pytest.approx(epsilon, rel=1e-6, abs=1e-9)
@@ -46,20 +46,20 @@ def test_no_answer_is_likelier_than_epsilon_allows(epsilon: float, keep: float, 
 
 
 def test_without_keep_lies_are_equally_likely_both_ways() -> None:
-    stays, added = LDP(3.0).flips
+    stays, added = LDP(3.0).flip_probabilities
     assert 1 - stays == pytest.approx(added)
     assert stays == pytest.approx(math.exp(3) / (1 + math.exp(3)))
-    assert LDP(0.0).flips == (0.5, 0.5)
-    assert epsilon_of(0.5, 0.5) == 0
+    assert LDP(0.0).flip_probabilities == (0.5, 0.5)
+    assert compute_epsilon(0.5, 0.5) == 0
     assert LDP(strength=0.0).epsilon_per_bit == math.inf
-    assert epsilon_of(0.3, 0.0) == math.inf
+    assert compute_epsilon(0.3, 0.0) == math.inf
 
 
 @pytest.mark.parametrize("options", [{}, {"epsilon": 2.0}, {"epsilon": 3.0, "keep": 0.5}, {"strength": 0.4}])
 def test_lies_are_as_frequent_as_stated(options: dict[str, float]) -> None:
     train = world()
     before, after = (collect_seen_items(d).toarray() for d in (train, told(train, **options)))
-    stays, added = LDP(**options).flips
+    stays, added = LDP(**options).flip_probabilities
     for mine, chance in ((after[before == 1], stays), (after[before == 0], added)):
         assert mine.mean() == pytest.approx(chance, abs=4 * np.sqrt(chance * (1 - chance) / mine.size))
     # For each user and item alike, whatever the length of the profile or the item's popularity.
@@ -75,21 +75,21 @@ def test_measured_epsilon_matches() -> None:
     """From counts alone, without the two chances."""
     train = world()
     before, after = (collect_seen_items(d).toarray() for d in (train, told(train, epsilon=2.0)))
-    found = epsilon_of(after[before == 1].mean(), after[before == 0].mean())
+    found = compute_epsilon(after[before == 1].mean(), after[before == 0].mean())
     assert found == pytest.approx(2.0, abs=0.1)
-    assert epsilon_of(before[before == 1].mean(), before[before == 0].mean()) == math.inf
+    assert compute_epsilon(before[before == 1].mean(), before[before == 0].mean()) == math.inf
 
 
 def test_chosen_are_independent_draws() -> None:
     for n, chance in ((50_000, 0.3), (50_000, 0.001), (1, 0.5), (0, 0.5), (10, 0.0), (10, 1.0)):
-        mine = _chosen(n, chance, np.random.default_rng(0))
+        mine = _draw_indices(n, chance, np.random.default_rng(0))
         assert np.array_equal(mine, np.unique(mine))
         assert not len(mine) or (mine[0] >= 0 and mine[-1] < n)
         assert abs(len(mine) - n * chance) <= 5 * np.sqrt(n * chance * (1 - chance))
-    counts = [len(_chosen(40, 0.25, np.random.default_rng(s))) for s in range(2_000)]
+    counts = [len(_draw_indices(40, 0.25, np.random.default_rng(s))) for s in range(2_000)]
     assert np.mean(counts) == pytest.approx(10, abs=0.25)
     assert np.var(counts) == pytest.approx(7.5, rel=0.15)
-    last = [39 in _chosen(40, 0.25, np.random.default_rng(s)) for s in range(2_000)]
+    last = [39 in _draw_indices(40, 0.25, np.random.default_rng(s)) for s in range(2_000)]
     assert np.mean(last) == pytest.approx(0.25, abs=0.04)  # the end is reached as often as the rest
 
 

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Attribute, Dataset
-from recveil.defenses.data.profiles import check_share, lengths, named, some_of, top_rows, with_items
+from recveil.defenses.data.profiles import (
+    check_share,
+    count_interactions,
+    insert_items,
+    mark_top_rows,
+    round_share,
+    select_attributes,
+)
 
 
 def data(user: list[int], item: list[int], time: list[int] | None, n_users: int = 4, n_items: int = 10) -> Dataset:
@@ -22,16 +29,16 @@ def data(user: list[int], item: list[int], time: list[int] | None, n_users: int 
 @given(st.floats(0, 1), st.integers(0, 200), st.integers(0, 2**32))
 @settings(max_examples=50, deadline=None)
 def test_a_share_is_rounded_one_way_or_the_other(share: float, count: int, seed: int) -> None:
-    taken = some_of(np.full(20, count), share, np.random.default_rng(seed))
+    taken = round_share(np.full(20, count), share, np.random.default_rng(seed))
     assert (taken >= np.floor(share * count)).all()
     assert (taken <= np.ceil(share * count)).all()
 
 
 def test_a_share_holds_on_average_also_for_short_profiles() -> None:
-    taken = some_of(np.full(100_000, 19), 0.01, np.random.default_rng(0))
+    taken = round_share(np.full(100_000, 19), 0.01, np.random.default_rng(0))
     assert set(taken.tolist()) == {0, 1}
     assert taken.mean() == pytest.approx(0.19, abs=5 * np.sqrt(0.19 * 0.81 / 1e5))
-    assert not some_of(np.full(100_000, 19), 0.0, np.random.default_rng(0)).any()
+    assert not round_share(np.full(100_000, 19), 0.0, np.random.default_rng(0)).any()
 
 
 @given(
@@ -42,7 +49,7 @@ def test_a_share_holds_on_average_also_for_short_profiles() -> None:
 def test_the_greatest_of_each_user_by_brute_force(rows: list[tuple[int, int]], count: list[int]) -> None:
     user = np.array([u for u, _ in rows], dtype=np.int64)
     key = np.array([k for _, k in rows], dtype=np.float64)
-    marked = top_rows(user, key, np.array(count))
+    marked = mark_top_rows(user, key, np.array(count))
     for u in range(4):
         mine = np.sort(key[user == u])[::-1]
         np.testing.assert_array_equal(np.sort(key[marked & (user == u)])[::-1], mine[: count[u]])
@@ -52,7 +59,7 @@ def test_what_is_added_stands_behind_a_row_of_its_user_and_has_its_time() -> Non
     train = data([2, 0, 2, 0, 1], [5, 1, 6, 2, 3], [50, 10, 60, 20, 30])
     places = set()
     for seed in range(30):
-        out = with_items(train, np.array([2]), np.array([9]), rng=np.random.default_rng(seed))
+        out = insert_items(train, np.array([2]), np.array([9]), rng=np.random.default_rng(seed))
         at = int(np.flatnonzero(out.item == 9)[0])
         assert (out.user[at - 1], out.time[at - 1]) == (2, out.time[at])
         kept = out.take(out.item != 9)
@@ -64,23 +71,23 @@ def test_what_is_added_stands_behind_a_row_of_its_user_and_has_its_time() -> Non
 def test_rows_can_go_while_others_come() -> None:
     train = data([0, 0, 1], [1, 2, 3], [10, 20, 30])
     keep = np.array([False, False, True])
-    out = with_items(train, np.array([0]), np.array([7]), rng=np.random.default_rng(0), keep=keep)
+    out = insert_items(train, np.array([0]), np.array([7]), rng=np.random.default_rng(0), keep=keep)
     assert out.item.tolist() == [7, 3]
     assert out.time[0] in (10, 20)
 
 
 def test_a_user_who_had_nothing_is_put_at_the_end() -> None:
     train = data([0, 0, 1], [1, 2, 3], [10, 20, 30])
-    out = with_items(train, np.array([3, 0]), np.array([7, 8]), rng=np.random.default_rng(0))
+    out = insert_items(train, np.array([3, 0]), np.array([7, 8]), rng=np.random.default_rng(0))
     assert (out.user[-1], out.item[-1]) == (3, 7)
     assert out.time[-1] in (10, 20, 30)
-    bare = with_items(replace(train, time=None), np.array([3]), np.array([7]), rng=np.random.default_rng(0))
+    bare = insert_items(replace(train, time=None), np.array([3]), np.array([7]), rng=np.random.default_rng(0))
     assert bare.time is None
     assert bare.user.tolist() == [0, 0, 1, 3]
 
 
 def test_lengths_count_users_without_rows_too() -> None:
-    assert lengths(data([2, 0, 2], [1, 1, 3], None)).tolist() == [1, 0, 2, 0]
+    assert count_interactions(data([2, 0, 2], [1, 1, 3], None)).tolist() == [1, 0, 2, 0]
 
 
 def test_names_and_shares_are_checked() -> None:
@@ -89,11 +96,11 @@ def test_names_and_shares_are_checked() -> None:
         "age": Attribute("age", np.full(4, -1), (), np.arange(4.0)),
     }
     train = replace(data([0], [1], None), attributes=secrets)
-    assert [a.name for a in named(train, ["age", "gender"])] == ["age", "gender"]
+    assert [a.name for a in select_attributes(train, ["age", "gender"])] == ["age", "gender"]
     with pytest.raises(DataError, match="'age' is a number"):
-        named(train, ["age"], numbers=False)
+        select_attributes(train, ["age"], numbers=False)
     with pytest.raises(UsageError, match="Did you mean 'gender'"):
-        named(train, ["gendre"])
+        select_attributes(train, ["gendre"])
     check_share("share", 1.0)
     for bad in (-0.1, 1.1, float("nan")):
         with pytest.raises(UsageError, match="share must lie between 0"):

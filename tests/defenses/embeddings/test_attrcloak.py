@@ -11,9 +11,9 @@ import torch
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import UNDISCLOSED
-from recveil.defenses.embeddings.attrcloak import AttrCloak, AttrCloakDD, AttrCloakDF, with_rest
+from recveil.defenses.embeddings.attrcloak import AttrCloak, AttrCloakDD, AttrCloakDF, merge_lonely_classes
 from recveil.defenses.embeddings.gaussian import Gaussian
-from recveil.defenses.embeddings.min_norm import two_task_weight
+from recveil.defenses.embeddings.min_norm import compute_task_weight
 from recveil.testing.contracts import check_embedding_defense
 from recveil.testing.worlds import make_planted_leak
 from recveil.transport.divergence import ClassRows, choose_ridge, compute_divergence, compute_gradient
@@ -151,7 +151,7 @@ def test_the_data_free_form_lowers_the_divergence_and_ends_where_the_losses_pull
         compute_divergence(classes.compute_moments(table), choose_ridge(torch.as_tensor(x).double(), 1e-3)),
     )
     g_r = 2 * (table - torch.as_tensor(x)) / float(np.square(x - x.mean(0)).sum())
-    a = two_task_weight(g_u, g_r, floor=0.1)
+    a = compute_task_weight(g_u, g_r, floor=0.1)
     assert float((a * g_u + (1 - a) * g_r).norm()) < 0.1 * min(float(g_u.norm()), float(g_r.norm()))
     # There remains more than the constrained form leaves for the same displacement, or as much: it is the optimum.
     best = run(Constrained(budget=measure_displacement(x, out)), x, codes)
@@ -188,7 +188,7 @@ def test_the_data_dependent_form_lowers_both_losses() -> None:
 
 def test_the_data_dependent_form_says_what_it_needs() -> None:
     x, codes = leaky()
-    with pytest.raises(UsageError, match="interactions and the item vectors"):
+    with pytest.raises(UsageError, match="Give utility"):
         run(AttrCloakDD(device="cpu"), x, codes, utility=None)
 
 
@@ -285,7 +285,7 @@ def test_a_weight_outside_is_refused() -> None:
     ],
 )
 def test_classes_of_one_user_form_the_rest(codes: list[int], merged: list[int], rest: list[int]) -> None:
-    got, held = with_rest(np.array(codes))
+    got, held = merge_lonely_classes(np.array(codes))
     assert got.tolist() == merged
     assert held == rest
 

@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.attacks.attribute.panels import ATTACKS
+from recveil.attacks.attribute.panels import make_attack
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import DataError, UsageError
 from recveil.core.progress import report_progress
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.embeddings import au_pot as unlearn
-from recveil.defenses.embeddings.au_pot import D2D, U2U, mmd, order_hinge, pair_distance
+from recveil.defenses.embeddings.au_pot import D2D, U2U, make_order_hinge, mmd, pair_distance
 from recveil.testing.worlds import make_no_leak, make_planted_leak
 
 METHODS = pytest.mark.parametrize("method", [U2U, D2D])
@@ -131,13 +131,13 @@ def test_the_mmd_is_zero_on_average_where_the_classes_are_alike_and_not_where_th
 
 def test_no_block_is_larger_than_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
-    kernels = unlearn._kernels
+    kernels = unlearn._sum_kernels
 
     def watched(a: torch.Tensor, b: torch.Tensor, width: float) -> tuple[float, torch.Tensor]:
         shapes.append((len(a), len(b)))
         return kernels(a, b, width)
 
-    monkeypatch.setattr(unlearn, "_kernels", watched)
+    monkeypatch.setattr(unlearn, "_sum_kernels", watched)
     mmd(*world(2, 300, 2, 2), block=50)
     assert max(max(s) for s in shapes) == 50
 
@@ -151,7 +151,7 @@ def test_u2u_needs_no_table_of_pairs() -> None:
 
 def reached(x: np.ndarray, secret: Attribute, *names: str) -> dict[str, float]:
     found = audit_attribute(
-        x, secret, {name: ATTACKS[name]("cpu") for name in names}, rules=CrossValidation(repeats=1), seed=0
+        x, secret, {name: make_attack(name, "cpu") for name in names}, rules=CrossValidation(repeats=1), seed=0
     )
     return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
 
@@ -269,7 +269,7 @@ def test_retention_says_what_it_needs() -> None:
 def test_the_hinge_counts_what_is_missing_between_neighbors_of_the_frozen_list() -> None:
     items = np.diag([3.0, 2.0, 1.9, 0.0]).astype(np.float32)
     users = np.ones((2, 4), dtype=np.float32)
-    loss = order_hinge(users, items, k=3, margin=0.5)  # 3 > 2 > 1.9: of two steps one is too small by 0.4
+    loss = make_order_hinge(users, items, k=3, margin=0.5)  # 3 > 2 > 1.9: of two steps one is too small by 0.4
     assert float(loss(torch.tensor(users))) == pytest.approx(0.4 / 2)
     swapped = users.copy()
     swapped[0] = [0.5, 1, 1, 1]  # 1.5 < 2 where the list says the other way round
@@ -280,7 +280,7 @@ def test_the_hinge_keeps_more_of_the_order_than_nothing_does() -> None:
     rng = np.random.default_rng(9)
     x, secret = make_planted_leak(150, 6, 2, 2.0, rng=rng)
     items = rng.standard_normal((100, 6)).astype(np.float32)
-    hinge = order_hinge(x, items)
+    hinge = make_order_hinge(x, items)
 
     def overlap(t: np.ndarray) -> float:
         tops = [np.argsort(-(table @ items.T), axis=1)[:, :20] for table in (x, t)]
@@ -293,7 +293,7 @@ def test_the_hinge_keeps_more_of_the_order_than_nothing_does() -> None:
 
 def test_item_vectors_of_another_dimension_are_refused() -> None:
     with pytest.raises(UsageError, match="User vectors have 4 dimensions"):
-        order_hinge(np.zeros((5, 4)), np.zeros((7, 3)))
+        make_order_hinge(np.zeros((5, 4)), np.zeros((7, 3)))
 
 
 @METHODS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recveil.core.errors import DataError, UsageError
-from recveil.defenses.embeddings.cells import CYCLES, cells_of, check_table, find
+from recveil.defenses.embeddings.cells import ATTRIBUTE_CYCLES, check_table, find_cells, plan_cells
 
 TABLE = np.zeros((4, 2), dtype=np.float32)
 
@@ -17,7 +17,7 @@ def partition(codes: np.ndarray) -> set[frozenset[int]]:
 
 def test_one_attribute_is_one_pass_however_small_its_classes() -> None:
     for codes in (np.array([3, 0, 3, -1, 7]), np.array([[3], [0], [3], [-1], [7]])):
-        (only,) = cells_of(codes, minimum=100)
+        (only,) = plan_cells(codes, minimum=100)
         assert only.codes.tolist() == [1, 0, 1, -1, 2]
         assert only.n_classes == 3
 
@@ -25,27 +25,27 @@ def test_one_attribute_is_one_pass_however_small_its_classes() -> None:
 def test_large_joint_cells_are_one_pass() -> None:
     rng = np.random.default_rng(0)
     codes = rng.permutation(np.repeat(np.stack([np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)], axis=1), 10, axis=0))
-    (joint,) = cells_of(codes, minimum=10)
+    (joint,) = plan_cells(codes, minimum=10)
     assert joint.n_classes == 6
     assert partition(joint.codes) == partition(codes[:, 0] * 3 + codes[:, 1])
 
 
 def test_small_joint_cells_are_rounds_over_the_attributes() -> None:
     codes = np.stack([np.arange(40) % 2, np.arange(40) % 5], axis=1)
-    passes = cells_of(codes, minimum=5)
-    assert len(passes) == 2 * CYCLES
+    passes = plan_cells(codes, minimum=5)
+    assert len(passes) == 2 * ATTRIBUTE_CYCLES
     for number, cells in enumerate(passes):
         assert partition(cells.codes) == partition(codes[:, number % 2])
-    assert len(cells_of(codes, minimum=4)) == 1
+    assert len(plan_cells(codes, minimum=4)) == 1
 
 
 def test_who_disclosed_one_attribute_only_is_not_left_out() -> None:
     """Outside all cells the known attribute of such a user would stay as visible as it was."""
     codes = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1], [0, -1], [1, -1], [-1, -1]], 8, axis=0)
-    (joint,) = cells_of(codes, minimum=8)
+    (joint,) = plan_cells(codes, minimum=8)
     assert joint.n_classes == 6
     np.testing.assert_array_equal(joint.codes == -1, (codes == -1).all(1))
-    by_turns = cells_of(codes, minimum=9)
+    by_turns = plan_cells(codes, minimum=9)
     np.testing.assert_array_equal(by_turns[0].codes, codes[:, 0])
     np.testing.assert_array_equal(by_turns[1].codes, codes[:, 1])
 
@@ -54,17 +54,17 @@ def test_later_users_find_the_cell_of_those_who_were_there() -> None:
     codes = np.stack([np.arange(40) % 2, np.arange(40) % 5], axis=1)
     codes[::7, 1] = -1
     for minimum in (1, 100):
-        for cells in cells_of(codes, minimum):
-            np.testing.assert_array_equal(find(codes, cells.keys), cells.codes)
-    (joint,) = cells_of(codes, 1)
-    assert find(np.array([[9, 0], [-1, -1]]), joint.keys).tolist() == [-1, -1]
+        for cells in plan_cells(codes, minimum):
+            np.testing.assert_array_equal(find_cells(codes, cells.keys), cells.codes)
+    (joint,) = plan_cells(codes, 1)
+    assert find_cells(np.array([[9, 0], [-1, -1]]), joint.keys).tolist() == [-1, -1]
     with pytest.raises(DataError, match="2 attributes; codes for 1"):
-        find(np.zeros(3, dtype=np.int64), joint.keys)
+        find_cells(np.zeros(3, dtype=np.int64), joint.keys)
 
 
 def test_where_nobody_is_known_there_is_nothing_to_do() -> None:
-    assert all(cells.n_classes == 0 for cells in cells_of(np.full((5, 2), -1), minimum=1))
-    assert cells_of(np.full(5, -1), minimum=1)[0].codes.tolist() == [-1] * 5
+    assert all(cells.n_classes == 0 for cells in plan_cells(np.full((5, 2), -1), minimum=1))
+    assert plan_cells(np.full(5, -1), minimum=1)[0].codes.tolist() == [-1] * 5
 
 
 @pytest.mark.parametrize(

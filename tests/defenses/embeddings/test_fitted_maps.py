@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.attacks.attribute.panels import ATTACKS
+from recveil.attacks.attribute.panels import make_attack
 from recveil.attacks.attribute.tasks import Task
 from recveil.core.errors import DataError
 from recveil.core.types import UNDISCLOSED
@@ -53,7 +53,7 @@ def test_new_users_of_known_class_tell_an_attacker_nothing(attack: str) -> None:
     early, late = np.arange(3000), np.arange(3000, 4000)
 
     def met(table: np.ndarray) -> float:
-        guess = ATTACKS[attack]("cpu").guess(table, codes, 2, [Task(early, late)], rng=np.random.default_rng(0))[0]
+        guess = make_attack(attack, "cpu").guess(table, codes, 2, [Task(early, late)], rng=np.random.default_rng(0))[0]
         return balanced_accuracy(compute_confusion(codes[late], guess.argmax(1), 2))
 
     method = make("sliced")

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.attacks.attribute.panels import ATTACKS
+from recveil.attacks.attribute.panels import make_attack
 from recveil.attacks.attribute.tasks import Attack
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import UsageError
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.embeddings import sliced
-from recveil.defenses.embeddings.cells import cells_of
+from recveil.defenses.embeddings.cells import plan_cells
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.testing.worlds import make_no_leak, make_planted_leak
@@ -27,7 +27,7 @@ def cloak(x: np.ndarray, codes: np.ndarray, seed: int = 0, **options: Any) -> np
 
 
 def attacked(x: np.ndarray, secret: Attribute, *names: str, seed: int = 0) -> dict[str, float]:
-    panel: dict[str, Attack] = {name: ATTACKS[name]("cpu") for name in names}
+    panel: dict[str, Attack] = {name: make_attack(name, "cpu") for name in names}
     found = audit_attribute(x, secret, panel, rules=CrossValidation(repeats=1), seed=seed)
     return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
 
@@ -111,7 +111,7 @@ def test_unit_norm_keeps_every_ranking_when_there_is_nothing_to_hide() -> None:
 def test_a_class_too_large_to_sort_is_carried_by_what_some_of_it_taught(monkeypatch: pytest.MonkeyPatch) -> None:
     x, secret = make_planted_leak(4000, 4, 2, 2.0, rng=np.random.default_rng(9))
     x[secret.codes == 0] = np.sign(x[secret.codes == 0]) * np.abs(x[secret.codes == 0]) ** 1.7
-    monkeypatch.setattr(sliced, "LARGE", 1000)
+    monkeypatch.setattr(sliced, "MAX_CLASS_USERS", 1000)
     before, after = (attacked(t, secret, "logistic", "qda", "trees") for t in (x, cloak(x, secret.codes)))
     for name, reached in after.items():  # half of each class taught, so that its noise is seen by all
         assert abs(reached - 0.5) < min(0.07, (before[name] - 0.5) / 3), name
@@ -183,7 +183,7 @@ def test_after_joint_cells_each_attribute_has_rounds_of_its_own() -> None:
         (both[:, 0], 0, [(2, 81)]),
         (one, 0, [(2, 81)]),
     ):
-        turns = sliced._turns(codes, cells_of(codes, minimum), 81)
+        turns = sliced._plan_turns(codes, plan_cells(codes, minimum), 81)
         assert [(cells.n_classes, rounds) for cells, rounds in turns] == expected
 
 
@@ -202,7 +202,7 @@ def test_what_small_cells_keep_does_not_add_up(monkeypatch: pytest.MonkeyPatch) 
         return float(np.mean((first - second) ** 2))
 
     each = gap(cloak(x, codes, drawn=False))
-    monkeypatch.setattr(sliced, "alone", lambda _: [])
+    monkeypatch.setattr(sliced, "split_attributes", lambda _: [])
     joint = gap(cloak(x, codes, drawn=False))
     assert each < 0.75 * joint < 0.2 * gap(x)
 
@@ -213,16 +213,16 @@ def test_what_small_cells_keep_does_not_add_up(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_rounds_follow_the_users_whatever_the_dimensions(n: int, d: int, rounds: int) -> None:
     x = torch.zeros(1).expand(n, d)
-    assert Sliced()._rounds(x) == rounds
-    assert Sliced(rounds=7)._rounds(x) == 7
+    assert Sliced()._choose_rounds(x) == rounds
+    assert Sliced(rounds=7)._choose_rounds(x) == 7
 
 
 @pytest.mark.parametrize(("freedom", "rounds"), [(1000, 80), (3, 150)])
 def test_heavy_tails_get_more_rounds_whatever_their_unit_and_place(freedom: int, rounds: int) -> None:
     x = torch.as_tensor(np.random.default_rng(0).standard_t(freedom, size=(6040, 32)))
-    assert Sliced()._rounds(x) == Sliced()._rounds(1e-3 * x + 7) == rounds
+    assert Sliced()._choose_rounds(x) == Sliced()._choose_rounds(1e-3 * x + 7) == rounds
     x[:, :4] = 1.0  # columns in which nobody varies have no say
-    assert Sliced()._rounds(x) == rounds
+    assert Sliced()._choose_rounds(x) == rounds
 
 
 def test_the_table_is_the_same_whether_the_map_is_kept_or_not() -> None:
@@ -277,7 +277,7 @@ def test_columns_are_fitted_less_than_they_would_be_as_axes_like_others(monkeypa
     x, secret = make_no_leak(4000, 8, 2, rng=np.random.default_rng(0))
     left = {1.0: 0.0, 0.2: 0.0}
     for share in left:
-        monkeypatch.setattr(sliced, "BY_CHANCE_AT_COLUMNS", share)
+        monkeypatch.setattr(sliced, "COLUMN_CHANCE_SHARE", share)
         left[share] = column_gap(cloak(x, secret.codes), secret) / column_gap(x, secret)
     assert left[1.0] > 2 * left[0.2], left
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.attacks.attribute.panels import ATTACKS
+from recveil.attacks.attribute.panels import make_attack
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import UsageError
@@ -43,7 +43,7 @@ def held_back(x: np.ndarray, targets: list[Attribute], defense: Adversarial, pas
 
 def reached(x: np.ndarray, secret: Attribute, *names: str) -> dict[str, float]:
     found = audit_attribute(
-        x, secret, {name: ATTACKS[name]("cpu") for name in names}, rules=CrossValidation(repeats=1), seed=0
+        x, secret, {name: make_attack(name, "cpu") for name in names}, rules=CrossValidation(repeats=1), seed=0
     )
     return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
 

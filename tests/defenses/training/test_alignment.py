@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from recveil.defenses.training.alignment import SEEDINGS, Atoms, ClassMaps, far_apart, stratified
+from recveil.defenses.training.alignment import SEEDINGS, Atoms, ClassMaps, draw_far_apart, draw_stratified
 from recveil.testing.worlds import make_planted_leak
 from recveil.transport.distances import compute_typical_distance
 
@@ -79,11 +79,11 @@ def test_between_renewals_the_way_stays_less_what_the_class_has_come_closer(slic
 def test_a_stratified_sample_has_every_class_by_its_share_and_nobody_twice() -> None:
     codes = np.repeat([2, 0, 1], [700, 200, 100])
     x = np.zeros((1000, 1))
-    chosen = stratified(x, codes, 50, np.random.default_rng(0))
+    chosen = draw_stratified(x, codes, 50, np.random.default_rng(0))
     assert np.bincount(codes[chosen]).tolist() == [10, 5, 35]
     assert len(set(chosen.tolist())) == 50
-    assert set(stratified(x, codes, 1000, np.random.default_rng(0)).tolist()) == set(range(1000))
-    assert not np.array_equal(chosen, stratified(x, codes, 50, np.random.default_rng(1)))
+    assert set(draw_stratified(x, codes, 1000, np.random.default_rng(0)).tolist()) == set(range(1000))
+    assert not np.array_equal(chosen, draw_stratified(x, codes, 50, np.random.default_rng(1)))
 
 
 def test_users_far_apart_reach_small_groups_that_a_sample_misses() -> None:
@@ -95,7 +95,7 @@ def test_users_far_apart_reach_small_groups_that_a_sample_misses() -> None:
     assert reached["k-means++"] >= set(range(5))
     assert not reached["stratified"] >= set(range(5))
     assert [len(found) for found in reached.values()] == [20, 20]
-    again = far_apart(x, codes, 20, np.random.default_rng(1))
+    again = draw_far_apart(x, codes, 20, np.random.default_rng(1))
     assert set(again.tolist()) == reached["k-means++"]
 
 

@@ -28,7 +28,7 @@ def pull(weighting: str = "equal", *, along: bool = False) -> Pull:
         return Fixed()
 
     made = Pull(Attribute("a", CODES, ("x", "y")), align, weighting=weighting, along=along)
-    made.refresh(X, renew=True)
+    made.refresh_aim(X, renew=True)
     return made
 
 

@@ -10,7 +10,7 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Attribute
 from recveil.defenses.training.adversarial import Adversarial
 from recveil.defenses.training.au_int import D2DInT, U2UInT
-from recveil.defenses.training.option_checks import at_least, check_rows, check_strength, check_targets
+from recveil.defenses.training.option_checks import check_minimum, check_rows, check_strength, check_targets
 from recveil.defenses.training.rap import RAP
 
 EVERY = pytest.mark.parametrize("defense", [Adversarial, RAP, U2UInT, D2DInT])
@@ -64,9 +64,9 @@ def test_numbers_are_refused_by_those_who_know_classes_only() -> None:
 
 def test_what_is_allowed_passes() -> None:
     assert [check_strength(s, d) for s in (0, 0.5, 1.0) for d in (None, "cpu")] == [None] * 6
-    at_least(1, k=1, hidden=16)
+    check_minimum(1, k=1, hidden=16)
     check_rows(torch.zeros(3, 2), 3)
     with pytest.raises(UsageError, match="hidden must be a number of 1 or more; got 0"):
-        at_least(1, k=1, hidden=0)
+        check_minimum(1, k=1, hidden=0)
     with pytest.raises(DataError, match=r"shape \(3,\)"):
         check_rows(torch.zeros(3), 3)

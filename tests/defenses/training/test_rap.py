@@ -13,7 +13,7 @@ from recveil.core.random import make_generator
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import make_demo_world
-from recveil.defenses.training.discriminators import Standard
+from recveil.defenses.training.discriminators import Standardizer
 from recveil.defenses.training.rap import RAP
 from recveil.models.bprmf import BPRMF
 from recveil.testing.contracts_training import check_training_defense
@@ -64,7 +64,7 @@ def test_the_attacker_reads_the_mean_of_the_best_items_and_the_lists_are_new_in_
     np.testing.assert_array_equal(np.sort(penalty.lists[some]), np.sort(worst[some]))
     means = items[torch.as_tensor(best[some].copy())].mean(1)
     fresh = begun(x, [secret], k=3)
-    torch.testing.assert_close(fresh._served(some, table[some], items), Standard(means)(means))
+    torch.testing.assert_close(fresh._describe_lists(some, table[some], items), Standardizer(means)(means))
 
 
 def test_lists_are_no_longer_than_there_are_items() -> None:

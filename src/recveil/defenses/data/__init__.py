@@ -1,1 +1,1 @@
-"""Defenses of the data: what the model is trained on is changed, and the model need not know."""
+"""Defenses of the data: they change the interactions that a model is trained on."""

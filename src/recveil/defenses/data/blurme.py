@@ -1,19 +1,19 @@
-"""BlurMe: add to each profile a few items that speak for another class (Weinsberg et al., RecSys 2012).
+"""BlurMe: add to each profile a few items that are typical of another class (Weinsberg et al., RecSys 2012).
 
-1. Logistic regression on the matrix of who touched what says how strongly each item speaks for each class. The list of
-   a class are the items that speak for it.
-2. Each user gets `share` of the profile's length in items not yet touched, from the list of the other class: the
-   strongest first (`greedy`), drawn in proportion to the coefficient (`sampled`), or drawn evenly (`random`).
+1. Logistic regression on the user-by-item matrix gives each item a coefficient for each class. The list of a class
+   holds the items with a positive coefficient.
+2. Each user gets `share` of the profile's length in new items from the list of another class: the largest coefficients
+   first (`greedy`), drawn in proportion to the coefficient (`sampled`), or drawn evenly (`random`).
 
-Departs: the coefficients are learned from users other than the ones being blurred (the paper: from all). No ratings
-are made up: an interaction is one. Of more than two classes, each user gets the list of another one, drawn at random.
-Of several attributes, each adds its share in turn, by coefficients of the data as they were.
+Departs: the coefficients are learned from users of other folds than the user's own (the paper: from all users). No
+ratings are invented, since an interaction has none. With more than two classes, each user gets the list of another
+class drawn at random. With several attributes, each adds its share in turn, by coefficients of the original data.
 
-Limit: the paper's attacker learned from profiles that were not blurred. One who learns from blurred ones sees that
-`greedy` adds the same few items to nearly all users of a class and to nobody else, and so writes the class into the
-data: on ML-1M with 10 %, logistic regression falls from 0.77 to 0.12 (a guess to be turned round) in the paper's
-setting, and rises to 0.99 and more once it learns from blurred profiles; with `sampled` it finds 0.52 and 0.65. So
-`sampled` is the default. Items added for one attribute may speak of another.
+Limit: the paper's attacker learned from profiles that were not blurred. An attacker who learns from blurred profiles
+sees that `greedy` adds the same few items to nearly all users of a class and to no other user, and so writes the class
+into the data. On ML-1M with 10 %, logistic regression falls from 0.77 to 0.12 in the paper's setting (an attacker
+inverts such a guess), and rises to 0.99 and more once it learns from blurred profiles; with `sampled` it reaches 0.52
+and 0.65. So `sampled` is the default. Items added for one attribute may reveal another.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.traits import Choice, DefenseTraits, Range
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
-from recveil.defenses.data.class_evidence import telling
-from recveil.defenses.data.profiles import check_share, lengths, named, some_of, with_items
+from recveil.defenses.data.class_evidence import learn_evidence
+from recveil.defenses.data.profiles import check_share, count_interactions, insert_items, round_share, select_attributes
 from recveil.metrics.ranking import collect_seen_items
 
 __all__ = ["BlurMe"]
@@ -44,17 +45,24 @@ METHODS = (
 )
 
 MODES = ("greedy", "sampled", "random")
-BLOCK = 2_000_000  # scores held at once
+
+BLOCK_SCORES = 2_000_000
+"""Scores held at once."""
 
 
 @dataclass(frozen=True)
 class BlurMe:
-    """Adds to each profile a few items that speak for another class.
+    """A few items that are typical of another class, added to each profile.
 
-    `share` is how many, as a share of the profile's length, and `strength` multiplies it; `mode` is how they are taken
-    from the list of the other class, and `folds` in how many parts the users are dealt, each blurred by what the others
-    teach. Who has touched the whole list gets fewer. Users of unknown class stay as they are, and so does everybody
-    where there is only one class. `device` is not used: this runs on the CPU.
+    A user who has seen the whole list gets fewer items. Undisclosed users keep their profiles, and so do all users if
+    there is only one class.
+
+    Args:
+        share: items to add, as a share of the profile's length.
+        mode: how items are taken from the list of the other class: greedy, sampled or random.
+        folds: parts of the users; each is blurred by coefficients learned from the others.
+        strength: factor of `share`, from 0 to 1.
+        device: not used; the defense runs on the CPU.
     """
 
     share: float = 0.1
@@ -72,68 +80,68 @@ class BlurMe:
             raise UsageError(f"folds must be 2 or more, so that each is blurred by the others; got {self.folds}.")
 
     def __call__(self, train: Dataset, targets: list[str], *, rng: np.random.Generator) -> Dataset:
-        """The data with the items added, for these attributes one after the other."""
-        secrets = named(train, targets, numbers=False)
-        if not secrets:
+        """Return the data with items added for each of these attributes in turn."""
+        attributes = select_attributes(train, targets, numbers=False)
+        if not attributes:
             raise UsageError(
                 f"No target was named. Attributes in {train.name}: {', '.join(train.attributes) or 'none'}."
             )
-        seen = now = collect_seen_items(train)
-        for secret in secrets:
-            count = some_of(lengths(train), self.share * self.strength, rng)
-            now = now + self._added(seen, now, secret, count, rng)
-        user, item = (now - seen).nonzero()
-        return with_items(train, user.astype(np.int64), item.astype(np.int64), rng=rng) if len(user) else train
+        original = profiles = collect_seen_items(train)
+        for attribute in attributes:
+            count = round_share(count_interactions(train), self.share * self.strength, rng)
+            profiles = profiles + self._select_additions(original, profiles, attribute, count, rng)
+        user, item = (profiles - original).nonzero()
+        return insert_items(train, user.astype(np.int64), item.astype(np.int64), rng=rng) if len(user) else train
 
-    def _added(
+    def _select_additions(
         self,
-        seen: sparse.csr_array,
-        now: sparse.csr_array,
-        secret: Attribute,
+        original: sparse.csr_array,
+        profiles: sparse.csr_array,
+        attribute: Attribute,
         count: IntArray,
         rng: np.random.Generator,
     ) -> sparse.csr_array:
-        """What to add for one attribute, where the lists come from `seen` and the profiles are `now`."""
-        found = telling(seen, secret.codes, len(secret.labels), self.folds, rng)
+        """Select the items to add for one attribute: lists come from `original`, seen items from `profiles`."""
+        evidence = learn_evidence(original, attribute.codes, len(attribute.labels), self.folds, rng)
         users, items = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         for f in range(self.folds):
-            blurred = np.flatnonzero((found.fold == f) & (count > 0) & (found.there[f].sum() > 1))
-            aim = _another(secret.codes[blurred], found.there[f], rng)
-            size = max(1, BLOCK // seen.shape[1])
-            for at in range(0, len(blurred), size):
-                block = blurred[at : at + size]
-                key = self._keys(found.weights[f][aim[at : at + size]], rng)
-                key[now[block].nonzero()] = -np.inf
-                row, item = _first(key, count[block])
+            blurred = np.flatnonzero((evidence.fold == f) & (count > 0) & (evidence.present[f].sum() > 1))
+            other = _choose_other_class(attribute.codes[blurred], evidence.present[f], rng)
+            size = max(1, BLOCK_SCORES // original.shape[1])
+            for start in range(0, len(blurred), size):
+                block = blurred[start : start + size]
+                keys = self._compute_keys(evidence.weights[f][other[start : start + size]], rng)
+                keys[profiles[block].nonzero()] = -np.inf
+                row, item = _select_top_items(keys, count[block])
                 users.append(block[row])
                 items.append(item)
         user, item = np.concatenate(users), np.concatenate(items)
-        return sparse.csr_array((np.ones(len(user), dtype=now.dtype), (user, item)), shape=now.shape)
+        return sparse.csr_array((np.ones(len(user), dtype=profiles.dtype), (user, item)), shape=profiles.shape)
 
-    def _keys(self, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """The greatest comes first; what is not on the list comes never."""
+    def _compute_keys(self, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Compute keys by which items are taken, greatest first; items that are not on the list get minus infinity."""
         if self.mode == "greedy":
-            key = weights
+            keys = weights
         elif self.mode == "random":
-            key = rng.random(weights.shape)
-        else:  # the first arrivals, where each item comes at its own rate: a draw in proportion without replacement
-            key = -rng.standard_exponential(weights.shape) / np.maximum(weights, 1e-300)
-        return np.where(weights > 0, key, -np.inf)
+            keys = rng.random(weights.shape)
+        else:  # first arrivals of Poisson processes: a draw in proportion to the weights, without replacement
+            keys = -rng.standard_exponential(weights.shape) / np.maximum(weights, 1e-300)
+        return np.where(weights > 0, keys, -np.inf)
 
 
-def _another(codes: IntArray, there: FloatArray, rng: np.random.Generator) -> IntArray:
-    """For each user one of the classes that are there, and not the user's own."""
-    chance = rng.random((len(codes), len(there))) * there
+def _choose_other_class(codes: IntArray, present: NDArray[np.bool_], rng: np.random.Generator) -> IntArray:
+    """Draw for each user one of the present classes other than the user's own."""
+    chance = rng.random((len(codes), len(present))) * present
     chance[np.arange(len(codes)), codes] = -1.0
-    aim: IntArray = chance.argmax(1).astype(np.int64)
-    return aim
+    other: IntArray = chance.argmax(1).astype(np.int64)
+    return other
 
 
-def _first(key: FloatArray, count: IntArray) -> tuple[IntArray, IntArray]:
-    """Row and column of the `count[row]` greatest finite keys of each row."""
-    most = min(int(count.max()), key.shape[1])
-    top = np.argpartition(-key, most - 1, axis=1)[:, :most]
-    value = np.take_along_axis(key, top, axis=1)
+def _select_top_items(keys: FloatArray, count: IntArray) -> tuple[IntArray, IntArray]:
+    """Return row and column of the `count[row]` greatest finite keys of each row."""
+    width = min(int(count.max()), keys.shape[1])
+    top = np.argpartition(-keys, width - 1, axis=1)[:, :width]
+    value = np.take_along_axis(keys, top, axis=1)
     order = np.argsort(-value, axis=1, kind="stable")
-    wanted = (np.arange(most) < count[:, None]) & np.isfinite(np.take_along_axis(value, order, axis=1))
-    return np.nonzero(wanted)[0], np.take_along_axis(top, order, axis=1)[wanted]
+    selected = (np.arange(width) < count[:, None]) & np.isfinite(np.take_along_axis(value, order, axis=1))
+    return np.nonzero(selected)[0], np.take_along_axis(top, order, axis=1)[selected]

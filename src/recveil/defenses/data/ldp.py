@@ -1,17 +1,18 @@
-"""Randomized response on interactions: every bit "this user touched this item" is told with a known chance of a lie.
+"""Randomized response on interactions: every bit "this user has seen this item" is flipped with a known probability.
 
 The papers compare with "LDP-SH", whose reference could not be found. This is our reading of it: local differential
 privacy for each user-item bit, by randomized response (Warner 1965).
 
-A bit that is 1 stays 1 with probability `keep`; one that is 0 becomes 1 with probability keep * exp(-epsilon). Then no
-answer is more than exp(epsilon) times as likely under one truth as under the other, and for the answer 1 it is exactly
-that. With a large catalog nearly all bits are 0, so most of the noise is items added. Two knobs keep a profile sparse
-and leave the guarantee exact: a large epsilon, and a smaller `keep`, which adds less and loses more. There is no cap on
-what is added: one that goes by the length of the profile would tell of it, and epsilon would no longer hold.
+A bit that is 1 stays 1 with probability `keep`; a bit that is 0 becomes 1 with probability keep * exp(-epsilon). Then
+no answer is more than exp(epsilon) times as likely under one truth as under the other, and for the answer 1 the ratio
+is exactly that. With a large catalog nearly all bits are 0, so most of the noise is added items. Two options keep a
+profile sparse and leave the guarantee exact: a large epsilon, and a smaller `keep`, which adds fewer items and loses
+more. There is no cap on added items: one that depends on the length of the profile would reveal it, and epsilon would
+no longer hold.
 
 Limit: epsilon is for one bit. Profiles that differ in m items are protected by m * epsilon only, so a taste shared by
-many items, as an attribute is, hardly at all. It is about which items, not about when: what is kept keeps its time,
-and what is added has the time of something the user did touch.
+many items, as an attribute is, is hardly protected. The guarantee covers which items were seen, not when: kept
+interactions keep their time, and an added item takes the time of one of the user's own interactions.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ import numpy as np
 from recveil.core.errors import UsageError
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Dataset, IntArray
-from recveil.defenses.data.profiles import check_share, named, with_items
+from recveil.defenses.data.profiles import check_share, insert_items, select_attributes
 
-__all__ = ["LDP", "epsilon_of"]
+__all__ = ["LDP", "compute_epsilon"]
 
 METHODS = (
     DefenseTraits(
@@ -45,10 +46,14 @@ METHODS = (
 class LDP:
     """Randomized response on interactions, with a stated epsilon for each user-item bit.
 
-    `keep` is the chance that an interaction stays; without it lies are equally likely both ways, exp(epsilon) /
-    (1 + exp(epsilon)). With `strength` below 1 only that share of the bits, drawn at random, is asked at all; what
-    epsilon then is, `epsilon_per_bit` says. It needs no attribute: everybody is treated alike, of known and of unknown
-    class, and a user may be left with nothing. `device` is not used: this runs on the CPU.
+    All users are treated alike, whatever their attributes, and a user may be left with nothing.
+
+    Args:
+        epsilon: privacy budget of one bit at full strength.
+        keep: probability that an interaction stays; by default both flips are equally likely, exp(epsilon) /
+            (1 + exp(epsilon)).
+        strength: share of the bits, drawn at random, that are randomized at all; `epsilon_per_bit` is the budget then.
+        device: not used; the defense runs on the CPU.
     """
 
     epsilon: float = 4.0
@@ -59,43 +64,46 @@ class LDP:
     def __post_init__(self) -> None:
         check_share("strength", self.strength)
         if not 0 <= self.epsilon < np.inf:
-            raise UsageError(f"epsilon must be zero (nothing can be told) or more, and finite; got {self.epsilon:g}.")
-        if self.keep is not None and not 0 < self.keep <= self._even():
             raise UsageError(
-                f"keep must lie above 0 and, at epsilon {self.epsilon:g}, be at most {self._even():.4g}: who keeps "
-                f"more must add more than equal lies both ways would; got {self.keep:g}."
+                f"epsilon must be zero (nothing can be inferred) or more, and finite; got {self.epsilon:g}."
+            )
+        largest = self._compute_even_keep()
+        if self.keep is not None and not 0 < self.keep <= largest:
+            raise UsageError(
+                f"keep must lie above 0 and, at epsilon {self.epsilon:g}, be at most {largest:.4g}, where both flips "
+                f"are equally likely; got {self.keep:g}."
             )
 
     @property
-    def flips(self) -> tuple[float, float]:
-        """The chance that an interaction stays, and the chance that one is added where there was none."""
-        keep = self._even() if self.keep is None else self.keep
+    def flip_probabilities(self) -> tuple[float, float]:
+        """Probability that an interaction stays, and that one is added where there was none."""
+        keep = self._compute_even_keep() if self.keep is None else self.keep
         return 1 - self.strength * (1 - keep), self.strength * keep * math.exp(-self.epsilon)
 
     @property
     def epsilon_per_bit(self) -> float:
-        """What follows exactly from the two chances: `epsilon` at full strength, more below it, infinite at 0."""
-        return epsilon_of(*self.flips)
+        """Privacy budget that the two probabilities give: `epsilon` at full strength, more below it, infinite at 0."""
+        return compute_epsilon(*self.flip_probabilities)
 
     def __call__(self, train: Dataset, targets: list[str], *, rng: np.random.Generator) -> Dataset:
-        """The data as told; the targets must exist and are not used."""
-        named(train, targets)
+        """Return the randomized data; the targets must exist and are not used."""
+        select_attributes(train, targets)
         if not self.strength:
             return train
-        stays, added = self.flips
+        stays, added = self.flip_probabilities
         keep = rng.random(len(train)) < stays
         own = np.unique(train.user * train.n_items + train.item)
-        zeros = _chosen(train.n_users * train.n_items - len(own), added, rng)
+        zeros = _draw_indices(train.n_users * train.n_items - len(own), added, rng)
         # The z-th pair that is 0 lies as many places further as there are pairs that are 1 before it.
         pair = zeros + np.searchsorted(own - np.arange(len(own)), zeros, side="right")
-        return with_items(train, pair // train.n_items, pair % train.n_items, rng=rng, keep=keep)
+        return insert_items(train, pair // train.n_items, pair % train.n_items, rng=rng, keep=keep)
 
-    def _even(self) -> float:
+    def _compute_even_keep(self) -> float:
         return 1 / (1 + math.exp(-self.epsilon))
 
 
-def epsilon_of(stays: float, added: float) -> float:
-    """The epsilon of one bit that stays 1 and that becomes 1 with these chances."""
+def compute_epsilon(stays: float, added: float) -> float:
+    """Compute the epsilon of a bit that stays 1, and that becomes 1, with these probabilities."""
     if stays == added:
         return 0.0
     if min(stays, added, 1 - stays, 1 - added) <= 0:
@@ -103,12 +111,12 @@ def epsilon_of(stays: float, added: float) -> float:
     return max(abs(math.log(stays / added)), abs(math.log((1 - added) / (1 - stays))))
 
 
-def _chosen(n: int, chance: float, rng: np.random.Generator) -> IntArray:
-    """Which of n things are chosen, each by itself with this chance: the gaps between them are geometric."""
-    found = [np.array([-1], dtype=np.int64)]
-    while chance > 0 and found[-1][-1] < n:
-        left = chance * (n - 1 - found[-1][-1])
-        gaps = rng.geometric(chance, size=int(left + 4 * math.sqrt(left)) + 1)
-        found.append(found[-1][-1] + np.cumsum(gaps))
-    chosen = np.concatenate(found)[1:]
-    return chosen[chosen < n]
+def _draw_indices(n: int, probability: float, rng: np.random.Generator) -> IntArray:
+    """Draw each of the indices below n independently with this probability; the gaps between them are geometric."""
+    drawn = [np.array([-1], dtype=np.int64)]
+    while probability > 0 and drawn[-1][-1] < n:
+        expected = probability * (n - 1 - drawn[-1][-1])
+        gaps = rng.geometric(probability, size=int(expected + 4 * math.sqrt(expected)) + 1)
+        drawn.append(drawn[-1][-1] + np.cumsum(gaps))
+    indices = np.concatenate(drawn)[1:]
+    return indices[indices < n]

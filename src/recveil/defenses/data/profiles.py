@@ -1,4 +1,4 @@
-"""Users' profiles: how many items to change, which of a user's rows come first, and adding items to the data."""
+"""Users' profiles: how many items to change, which of a user's rows to take, and items inserted into the data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
 
-__all__ = ["check_share", "lengths", "named", "some_of", "top_rows", "with_items"]
+__all__ = ["check_share", "count_interactions", "insert_items", "mark_top_rows", "round_share", "select_attributes"]
 
 
 def check_share(name: str, value: float) -> None:
@@ -20,33 +20,41 @@ def check_share(name: str, value: float) -> None:
         raise UsageError(f"{name} must lie between 0 (nothing) and 1 (all of it); got {value:g}.")
 
 
-def named(train: Dataset, targets: Sequence[str], *, numbers: bool = True) -> list[Attribute]:
-    """The attributes of these names; an unknown one, or a number where only classes can be used, is an error."""
+def select_attributes(train: Dataset, targets: Sequence[str], *, numbers: bool = True) -> list[Attribute]:
+    """Return the attributes of these names.
+
+    Args:
+        train: the data that holds them.
+        targets: their names.
+        numbers: whether numeric attributes can be used.
+
+    Raises:
+        UsageError: a name is unknown.
+        DataError: a numeric attribute where only classes can be used.
+    """
     for name in targets:
         if name not in train.attributes:
             raise unknown_name(f"attribute in {train.name}", name, train.attributes)
         if train.attributes[name].is_numeric and not numbers:
-            raise DataError(
-                f"Attribute '{name}' is a number, not a class. Cut it into classes, as in --bins {name}=35,45."
-            )
+            raise DataError(f"Attribute '{name}' is a number, not a class. Cut it into classes with bins first.")
     return [train.attributes[name] for name in targets]
 
 
-def lengths(train: Dataset) -> IntArray:
-    """How many interactions each user has."""
+def count_interactions(train: Dataset) -> IntArray:
+    """Count the interactions of each user."""
     return np.bincount(train.user, minlength=train.n_users).astype(np.int64)
 
 
-def some_of(counts: IntArray, share: float, rng: np.random.Generator) -> IntArray:
-    """This share of each count, rounded up or down at random so that it holds on average.
+def round_share(counts: IntArray, share: float, rng: np.random.Generator) -> IntArray:
+    """Take this share of each count, rounded up or down at random so that the share holds on average.
 
-    Rounded the same way for all, 1 % of a profile of twenty items would be nothing, or five per cent.
+    If all counts were rounded the same way, 1 % of a profile of twenty items would be nothing, or 5 %.
     """
     return np.floor(share * counts + rng.random(len(counts))).astype(np.int64)
 
 
-def top_rows(user: IntArray, key: FloatArray, count: IntArray) -> NDArray[np.bool_]:
-    """Marks, of the rows of each user, the `count[user]` with the greatest key."""
+def mark_top_rows(user: IntArray, key: FloatArray, count: IntArray) -> NDArray[np.bool_]:
+    """Mark the `count[user]` rows of each user with the greatest key."""
     order = np.lexsort((-key, user))
     size = np.bincount(user, minlength=len(count))
     place = np.arange(len(user)) - np.repeat(np.cumsum(size) - size, size)
@@ -55,7 +63,7 @@ def top_rows(user: IntArray, key: FloatArray, count: IntArray) -> NDArray[np.boo
     return marked
 
 
-def with_items(
+def insert_items(
     train: Dataset,
     user: IntArray,
     item: IntArray,
@@ -63,24 +71,30 @@ def with_items(
     rng: np.random.Generator,
     keep: NDArray[np.bool_] | None = None,
 ) -> Dataset:
-    """The data with these pairs added, and without the rows that are not in `keep`.
+    """Insert these pairs into the data, and drop the rows that are not in `keep`.
 
-    Each added row stands right behind one of the user's own rows, drawn at random, and has its time. So the rows stay
-    in whatever order they were in, recency-aware and sequential models take an added item for an ordinary one, and
-    nothing happens at a time when the user was not there. A user who had nothing is put at the end, at a time drawn
-    from everybody's.
+    Each added row follows one of the user's own rows, drawn at random, and takes its time. So the rows keep their
+    order, sequential models see nothing special in an added item, and no interaction falls outside the user's times.
+    Items of a user without interactions go to the end, at a time drawn from all users.
+
+    Args:
+        train: the data.
+        user: user of each added pair.
+        item: item of each added pair.
+        rng: source of the places.
+        keep: rows of the data that stay; all by default.
     """
     n = len(train)
-    size = lengths(train)
+    size = count_interactions(train)
     if not n:
         return train
     by_user = np.argsort(train.user, kind="stable")
     nth = np.cumsum(size)[user] - 1 - (rng.random(len(user)) * size[user]).astype(np.int64)
-    stranger = size[user] == 0
-    beside = np.where(stranger, rng.integers(n, size=len(user)), by_user[nth])
+    has_no_rows = size[user] == 0
+    neighbor = np.where(has_no_rows, rng.integers(n, size=len(user)), by_user[nth])
     rows = np.arange(n) if keep is None else np.flatnonzero(keep)
-    order = np.argsort(np.concatenate([rows, np.where(stranger, n, beside)]), kind="stable")
-    time = None if train.time is None else np.concatenate([train.time[rows], train.time[beside]])[order]
+    order = np.argsort(np.concatenate([rows, np.where(has_no_rows, n, neighbor)]), kind="stable")
+    time = None if train.time is None else np.concatenate([train.time[rows], train.time[neighbor]])[order]
     return replace(
         train,
         user=np.concatenate([train.user[rows], user])[order],

@@ -1,1 +1,1 @@
-"""Defenses of a table of user vectors that is already trained."""
+"""Defenses of a trained table of user vectors."""

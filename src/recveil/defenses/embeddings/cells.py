@@ -9,13 +9,13 @@ import numpy as np
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import UNDISCLOSED, FloatArray, IntArray
 
-__all__ = ["Cells", "alone", "cells_of", "check_table", "find"]
+__all__ = ["Cells", "split_attributes", "plan_cells", "check_table", "find_cells"]
 
-CYCLES = 3
+ATTRIBUTE_CYCLES = 3
 """How often to go round the attributes when joint cells are too small: each undoes a little of the others."""
 
 
-ANY = -2
+ANY_CODE = -2
 """In the key of a cell: whatever this attribute is."""
 
 
@@ -35,33 +35,33 @@ class Cells:
         return len(self.keys)
 
 
-def cells_of(codes: IntArray, minimum: int) -> list[Cells]:
+def plan_cells(codes: IntArray, minimum: int) -> list[Cells]:
     """The passes to make over the classes of an (n, n_attributes) array of codes.
 
     One pass over the joint cells if each has `minimum` users or more; otherwise several rounds over the attributes.
     """
     codes = codes[:, None] if codes.ndim == 1 else codes
-    joint = _cells(codes)
+    joint = _build_cells(codes)
     if codes.shape[1] == 1:
         return [joint]
     if np.bincount(joint.codes[joint.codes >= 0], minlength=1).min() >= minimum:
         return [joint]
-    return alone(codes) * CYCLES
+    return split_attributes(codes) * ATTRIBUTE_CYCLES
 
 
-def alone(codes: IntArray) -> list[Cells]:
+def split_attributes(codes: IntArray) -> list[Cells]:
     """The classes of each attribute of an (n, n_attributes) array of codes, whatever the others are."""
-    return [_cells(np.where(np.eye(codes.shape[1])[j] > 0, codes, ANY)) for j in range(codes.shape[1])]
+    return [_build_cells(np.where(np.eye(codes.shape[1])[j] > 0, codes, ANY_CODE)) for j in range(codes.shape[1])]
 
 
-def find(codes: IntArray, keys: IntArray) -> IntArray:
+def find_cells(codes: IntArray, keys: IntArray) -> IntArray:
     """The cell of each row of codes, by the keys of a fit; -1 for a combination that was not there."""
     codes = codes[:, None] if codes.ndim == 1 else codes
     if codes.shape[1] != keys.shape[1]:
         raise DataError(f"The map was fitted with {keys.shape[1]} attributes; codes for {codes.shape[1]} were given.")
     out = np.full(len(codes), UNDISCLOSED, dtype=np.int64)
     for k, key in enumerate(keys):
-        out[((codes == key) | (key == ANY)).all(1)] = k
+        out[((codes == key) | (key == ANY_CODE)).all(1)] = k
     return out
 
 
@@ -77,7 +77,7 @@ def check_table(x: FloatArray, codes: IntArray, strength: float) -> None:
         raise UsageError(f"strength must lie between 0 (nothing) and 1 (all of it); got {strength:g}.")
 
 
-def _cells(codes: IntArray) -> Cells:
+def _build_cells(codes: IntArray) -> Cells:
     """One class for each combination; who disclosed one attribute but not another is a combination too.
 
     Left out of all cells, such a user would keep the attribute that is known.

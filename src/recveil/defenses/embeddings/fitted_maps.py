@@ -12,12 +12,12 @@ import torch
 
 from recveil.core.errors import DataError
 from recveil.core.types import FloatArray, IntArray
-from recveil.defenses.embeddings.cells import find
+from recveil.defenses.embeddings.cells import find_cells
 from recveil.transport.quantile_alignment import KNOTS, interpolate_shifts
 
-__all__ = ["AffineMap", "FittedMap", "SlicedMap", "Stage", "blend", "unit"]
+__all__ = ["AffineMap", "FittedMap", "SlicedMap", "Stage", "blend_tables", "scale_to_norm"]
 
-BLOCK = 1 << 14
+BLOCK_ROWS = 1 << 14
 """Rows that go through all rounds together: few enough to stay in the processor's cache."""
 
 
@@ -64,11 +64,11 @@ class SlicedMap:
         """The users where the rounds carry them; computed in float32."""
         out = x.double()
         for k in range(self.shifts.shape[1] if len(self.to) else 0):
-            for rows in torch.split((codes == k).nonzero()[:, 0], BLOCK if x.device.type == "cpu" else 1 << 18):
-                out[rows] = self.moved(out[rows].float(), k).double()
+            for rows in torch.split((codes == k).nonzero()[:, 0], BLOCK_ROWS if x.device.type == "cpu" else 1 << 18):
+                out[rows] = self.carry_class(out[rows].float(), k).double()
         return out
 
-    def moved(self, x: torch.Tensor, k: int) -> torch.Tensor:
+    def carry_class(self, x: torch.Tensor, k: int) -> torch.Tensor:
         """Users of class k, in 32 bits, where the rounds carry them."""
         m, to, back, shifts = (t.float() for t in (self.m, self.to, self.back, self.shifts))
         y = x - m
@@ -107,18 +107,18 @@ class FittedMap:
         if x.ndim != 2 or x.shape[1] != self.dimensions:
             raise DataError(f"The map is for vectors of {self.dimensions} dimensions; got a table of shape {x.shape}.")
         start = torch.tensor(x, device=device).double()
-        moved = unit(start, self.norm)
+        moved = scale_to_norm(start, self.norm)
         for keys, stage in self.stages:
-            moved = _move_to(stage, device)(moved, torch.as_tensor(find(codes, keys), device=device))
-        return blend(start, moved, self.strength)
+            moved = _move_to(stage, device)(moved, torch.as_tensor(find_cells(codes, keys), device=device))
+        return blend_tables(start, moved, self.strength)
 
 
-def unit(x: torch.Tensor, norm: float) -> torch.Tensor:
+def scale_to_norm(x: torch.Tensor, norm: float) -> torch.Tensor:
     """All users with vectors of this length; 0 leaves them alone."""
     return x / torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp(min=1e-300) * norm if norm else x
 
 
-def blend(start: torch.Tensor, moved: torch.Tensor, strength: float) -> FloatArray:
+def blend_tables(start: torch.Tensor, moved: torch.Tensor, strength: float) -> FloatArray:
     """The straight way from one table to the other, this far."""
     out: FloatArray = torch.lerp(start, moved, strength).to(torch.float32).cpu().numpy()
     return out

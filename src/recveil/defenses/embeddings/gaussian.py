@@ -21,13 +21,13 @@ from recveil.core import device as devices
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics, plan_passes
-from recveil.defenses.embeddings.cells import Cells, cells_of, check_table
-from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Stage, blend
+from recveil.defenses.embeddings.cells import Cells, check_table, plan_cells
+from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Stage, blend_tables
 from recveil.defenses.embeddings.transformers import MapTransformer
 from recveil.transport import bures_wasserstein as gaussian
 from recveil.transport.moments import Moments
 
-__all__ = ["AffineMap", "Gaussian", "carry", "compose_stages", "fit_map", "fit_stages"]
+__all__ = ["AffineMap", "Gaussian", "carry_gaussian", "compose_stages", "fit_map", "fit_stages"]
 
 METHODS = (
     DefenseTraits(
@@ -41,7 +41,7 @@ METHODS = (
     ),
 )
 
-RIDGE = 1e-4
+RIDGE_SHARE = 1e-4
 """Share of the mean variance added to every class when one of them has too few users to span the space."""
 
 FEW_USERS_NOTE = (
@@ -67,7 +67,7 @@ def fit_map(moments: Moments) -> AffineMap:
     scale = values[varied].sqrt()
     regularized = r > 0 and bool((torch.linalg.eigvalsh(classes / scale / scale[:, None])[:, 0] < 1e-8).any())
     if regularized:
-        ridge = RIDGE * pooled.diagonal().mean() * torch.eye(r, dtype=C.dtype, device=C.device)
+        ridge = RIDGE_SHARE * pooled.diagonal().mean() * torch.eye(r, dtype=C.dtype, device=C.device)
         classes, pooled = classes + ridge, pooled + ridge
     B = gaussian.compute_barycenter(classes, moments.weights)
     every = torch.cat([classes, pooled[None]])
@@ -93,9 +93,9 @@ class Gaussian(MapTransformer):
         """The cloaked table and the map that made it."""
         check_table(x, codes, self.strength)
         start = torch.tensor(x, device=devices.resolve_device(self.device)).double()
-        moved, stages = fit_stages(start, cells_of(codes, minimum=2 * x.shape[1]))
+        moved, stages = fit_stages(start, plan_cells(codes, minimum=2 * x.shape[1]))
         fitted = FittedMap(stages, self.strength, 0.0, x.shape[1])
-        return blend(start, moved, self.strength), fitted
+        return blend_tables(start, moved, self.strength), fitted
 
     def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
         """Fit the map of each cell from its moments; `rng` is not used."""
@@ -103,18 +103,18 @@ class Gaussian(MapTransformer):
         return CellMap(full).blend_with_identity(self.strength), notes
 
 
-def carry(x: torch.Tensor, passes: list[Cells]) -> torch.Tensor:
+def carry_gaussian(x: torch.Tensor, passes: list[Cells]) -> torch.Tensor:
     """Apply the Gaussian map of each pass in turn."""
     return fit_stages(x, passes)[0]
 
 
-def plain(x: torch.Tensor, cells: Cells) -> Moments:
+def measure_moments(x: torch.Tensor, cells: Cells) -> Moments:
     """The moments of all users of each cell."""
     return Moments.from_rows(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes)
 
 
 def fit_stages(
-    x: torch.Tensor, passes: list[Cells], moments: Callable[[torch.Tensor, Cells], Moments] = plain
+    x: torch.Tensor, passes: list[Cells], moments: Callable[[torch.Tensor, Cells], Moments] = measure_moments
 ) -> tuple[torch.Tensor, list[Stage]]:
     """The users carried by the Gaussian map of each pass in turn, and these maps; a lone class is left alone."""
     stages: list[Stage] = []

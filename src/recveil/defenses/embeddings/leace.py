@@ -26,8 +26,8 @@ from recveil.core import device as devices
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics
-from recveil.defenses.embeddings.cells import cells_of, check_table
-from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Stage, blend
+from recveil.defenses.embeddings.cells import check_table, plan_cells
+from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Stage, blend_tables
 from recveil.defenses.embeddings.transformers import MapTransformer
 from recveil.transport.moments import Moments
 
@@ -45,10 +45,10 @@ METHODS = (
     ),
 )
 
-TOLERANCE = 1e-6
+MIN_CORRELATION = 1e-6
 """Correlations with a class under this count as none."""
 
-FLOOR = 1e-10
+MIN_VARIANCE_SHARE = 1e-10
 """Directions with less than this share of the largest variance count as constant."""
 
 
@@ -60,13 +60,13 @@ def fit_map(everyone: Moments, attributes: Sequence[Moments]) -> AffineMap:
     """
     m, C = everyone.mean[0], everyone.covariance[0]
     values, vectors = torch.linalg.eigh(C)
-    varied = values > FLOOR * values[-1].clamp(min=1e-300)
+    varied = values > MIN_VARIANCE_SHARE * values[-1].clamp(min=1e-300)
     scale, basis = values[varied].sqrt(), vectors[:, varied]  # W = basis / scale, up to a rotation
     # Cov(x, one-hot k) is p_k (m_k - m); over sqrt(p_k), all these span the same and are correlations.
     gaps = [moments.weights.sqrt()[:, None] * (moments.mean - moments.pool_classes().mean) for moments in attributes]
     cross = torch.cat(gaps) @ basis / scale
     _, correlations, directions = torch.linalg.svd(cross, full_matrices=False)
-    U = directions[correlations > TOLERANCE].T  # (r, at most sum of K_j - 1)
+    U = directions[correlations > MIN_CORRELATION].T  # (r, at most sum of K_j - 1)
     erased = (basis / scale) @ U @ U.T @ (basis * scale).T
     constant = vectors[:, ~varied]
     kept = torch.eye(len(C), dtype=C.dtype, device=C.device) - erased - constant @ constant.T
@@ -91,15 +91,15 @@ class Leace(MapTransformer):
         check_table(x, codes, self.strength)
         start = torch.tensor(x, dtype=torch.float64, device=devices.resolve_device(self.device))
         columns = codes.reshape(len(x), -1)
-        told = [c for c in (cells_of(column, minimum=1)[0] for column in columns.T) if c.n_classes > 1]
+        told = [c for c in (plan_cells(column, minimum=1)[0] for column in columns.T) if c.n_classes > 1]
         if not told:
-            return blend(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
+            return blend_tables(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
         nobody = torch.full((len(x),), -1, device=start.device)
         classes = [Moments.from_rows(start, torch.as_tensor(c.codes, device=start.device), c.n_classes) for c in told]
         erasing = fit_map(Moments.from_rows(start, nobody + 1, 1), classes)
         stage: Stage = (np.empty((0, columns.shape[1]), dtype=np.int64), erasing)  # no cell: all users are of none
         fitted = FittedMap([stage], self.strength, 0.0, x.shape[1])
-        return blend(start, erasing(start, nobody), self.strength), fitted
+        return blend_tables(start, erasing(start, nobody), self.strength), fitted
 
     def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
         """Fit the map from the moments of the cells; `rng` is not used."""

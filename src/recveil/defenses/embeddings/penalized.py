@@ -44,7 +44,7 @@ METHODS = (
     ),
 )
 
-RETENTION = ("l2", "utility")
+RETENTION_LOSSES = ("l2", "utility")
 
 Loss = Callable[[torch.Tensor], torch.Tensor]
 
@@ -71,8 +71,8 @@ class Penalized(EmbeddingTransformer):
     strength: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.retention not in RETENTION:
-            raise unknown_name("retention", self.retention, RETENTION)
+        if self.retention not in RETENTION_LOSSES:
+            raise unknown_name("retention", self.retention, RETENTION_LOSSES)
         for name, least in (("epochs", 1), ("steps", 1), ("batch_size", 2), ("weight", 0)):
             if not getattr(self, name) >= least:
                 raise UsageError(f"{name} must be {least} or more; got {getattr(self, name):g}.")
@@ -90,22 +90,22 @@ class Penalized(EmbeddingTransformer):
             raise UsageError(
                 "retention='utility' needs a utility loss, and none was given. Hand one over, or use 'l2'."
             )
-        targets = [t for t in _attributes(codes.reshape(len(x), -1)) if np.count_nonzero(t.counts) > 1]
+        targets = [t for t in _wrap_columns(codes.reshape(len(x), -1)) if np.count_nonzero(t.counts) > 1]
         unit = float(np.sqrt(np.asarray(x, dtype=np.float64).var(0).sum()))
         if self.strength == 0 or not targets or unit == 0:
             return np.array(x, dtype=np.float32)
         start = torch.tensor(x, dtype=torch.float64, device=devices.resolve_device(self.device))
-        moved = self._descend((start / unit).float(), targets, rng, self._retention(start, unit, utility))
+        moved = self._descend_penalty((start / unit).float(), targets, rng, self._make_retention(start, unit, utility))
         return ((1 - self.strength) * start + self.strength * unit * moved).to(torch.float32).cpu().numpy()
 
-    def _retention(self, start: torch.Tensor, unit: float, utility: Loss | None) -> Loss:
+    def _make_retention(self, start: torch.Tensor, unit: float, utility: Loss | None) -> Loss:
         """The retention loss of users in units of the table's spread."""
         if self.retention == "utility" and utility is not None:
             return lambda users: utility(users * unit)
         home = (start / unit).float()
         return lambda users: (users - home).square().sum(1).mean()
 
-    def _descend(
+    def _descend_penalty(
         self, table: torch.Tensor, targets: list[Attribute], rng: np.random.Generator, retention: Loss
     ) -> torch.Tensor:
         penalty = self.defense(targets, epochs=self.epochs, rng=rng)
@@ -134,7 +134,7 @@ class Penalized(EmbeddingTransformer):
             return penalty.finish(users.detach()).double()
 
 
-def _attributes(codes: IntArray) -> list[Attribute]:
+def _wrap_columns(codes: IntArray) -> list[Attribute]:
     """The columns of codes as attributes whose names nobody knows."""
     if (codes < UNDISCLOSED).any():
         raise DataError("Codes must be 0 or more, or -1 for unknown.")

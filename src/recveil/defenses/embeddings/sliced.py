@@ -29,8 +29,8 @@ from recveil.core.random import make_torch_generator
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics, plan_passes
-from recveil.defenses.embeddings.cells import Cells, alone, cells_of, check_table
-from recveil.defenses.embeddings.fitted_maps import FittedMap, SlicedMap, blend, unit
+from recveil.defenses.embeddings.cells import Cells, check_table, plan_cells, split_attributes
+from recveil.defenses.embeddings.fitted_maps import FittedMap, SlicedMap, blend_tables, scale_to_norm
 from recveil.defenses.embeddings.gaussian import compose_stages, fit_stages
 from recveil.defenses.embeddings.transformers import MapTransformer
 from recveil.transport import bures_wasserstein as gaussian
@@ -38,7 +38,7 @@ from recveil.transport.moments import Moments
 from recveil.transport.quantile_alignment import align_axes, draw_rotation, fit_shifts
 from recveil.transport.robust_moments import fit_bulk_moments
 
-__all__ = ["MOST_OF_LARGE", "Sliced", "carry_rounds"]
+__all__ = ["MAX_ROUNDS_OF_LARGE", "Sliced", "carry_rounds"]
 
 METHODS = (
     DefenseTraits(
@@ -51,37 +51,37 @@ METHODS = (
     ),
 )
 
-CYCLE = (8, 4, 2, 1, 0)
+SUBSPACE_CYCLE = (8, 4, 2, 1, 0)
 """In turn: rotate among the leading 1/8, 1/4, 1/2, all of the principal directions; 0: the columns as they are."""
 
-BY_CHANCE = 0.2
+CHANCE_SHARE = 0.2
 """The share of what chance alone would move that is taken off every move, for each class but one; more where users are
-fewer than `ENOUGH`. Without it rounds fit the sample: users are moved far for nothing, and come to avoid their own
+fewer than `CHANCE_USERS`. Without it rounds fit the sample: users are moved far for nothing, and come to avoid their own
 class; with all of it neighbors still tell (research/notes/sliced.md)."""
 
-BY_CHANCE_AT_COLUMNS = 1.0
+COLUMN_CHANCE_SHARE = 1.0
 """The same along the columns, the only axes that come again and again: trees would see them fitted."""
 
-ENOUGH = 6_000
+CHANCE_USERS = 6_000
 """Users. Of fewer, more of what a round fits is chance."""
 
-FLAT = 1e-3
+MIN_SCALE_SHARE = 1e-3
 """Directions with less than this share of the largest scale are not looked along: with few users, blown up, they run
 away from round to round."""
 
-USERS, USERS_IN_TAILS = 75, 40
+USERS_PER_ROUND, USERS_PER_ROUND_IN_TAILS = 75, 40
 """For so many users there is one round, where tails are light, where they are heavy. With fewer rounds neighbors and
 trees still tell the class, with more, neighbors come to be of another class more often than chance has it, for 32
 dimensions as for 128 (research/notes/sliced.md)."""
 
-LIGHT, HEAVY = 4.0, 4.5
+LIGHT_KURTOSIS, HEAVY_KURTOSIS = 4.0, 4.5
 """Kurtosis of the columns (their median) up to which tails are light, from which on they are heavy. A normal
 distribution has 3, a logistic one 4.2."""
 
-FEWEST, MOST, MOST_OF_LARGE = 10, 150, 60
+MIN_ROUNDS, MAX_ROUNDS, MAX_ROUNDS_OF_LARGE = 10, 150, 60
 """Rounds, where the number is not given."""
 
-LARGE = 10_000
+MAX_CLASS_USERS = 10_000
 """Of a larger class this many users are drawn to learn the rounds from; all go through what was learned."""
 
 
@@ -112,11 +112,11 @@ class Sliced(MapTransformer):
         utility: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> FloatArray:
         """The cloaked table; `utility` is not used."""
-        return self._carried(x, codes, rng, kept=False)[0]
+        return self._carry_table(x, codes, rng, kept=False)[0]
 
     def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """The cloaked table, and the exact maps for users who come later."""
-        return self._carried(x, codes, rng, kept=True)
+        return self._carry_table(x, codes, rng, kept=True)
 
     def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
         """Fit the map of each cell from its moments and a sample of its rows, for tables larger than memory."""
@@ -131,11 +131,11 @@ class Sliced(MapTransformer):
                 "dimension. Name one target, or merge classes."
             )
         first, notes = compose_stages(statistics.moments, passes)
-        rounds = MOST_OF_LARGE if self.rounds is None else self.rounds
+        rounds = MAX_ROUNDS_OF_LARGE if self.rounds is None else self.rounds
         full = fit_rounds(first, passes[0], statistics, rounds=rounds, drawn=self.drawn, rng=rng)
         return full.blend_with_identity(self.strength), notes
 
-    def _carried(
+    def _carry_table(
         self, x: FloatArray, codes: IntArray, rng: np.random.Generator, *, kept: bool
     ) -> tuple[FloatArray, FittedMap]:
         """The same table whether the map is to be kept or not; a map that is not has no rounds in it."""
@@ -147,29 +147,33 @@ class Sliced(MapTransformer):
         where = devices.resolve_device(self.device)
         draws = make_torch_generator(rng, where)
         start = torch.tensor(x, device=where).double()
-        passes = [cells for cells in cells_of(codes, minimum=2 * x.shape[1]) if cells.n_classes > 1]
+        passes = [cells for cells in plan_cells(codes, minimum=2 * x.shape[1]) if cells.n_classes > 1]
         if not passes:
-            return blend(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
+            return blend_tables(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
         norm = float(torch.linalg.vector_norm(start, dim=1).mean()) if self.norm == "unit" else 0.0
-        begin = unit(start, norm)
-        wanted = self._rounds(begin)
-        moved, stages = fit_stages(begin, passes, _moments)
-        for cells, count in _turns(codes, passes, wanted):
+        begin = scale_to_norm(start, norm)
+        wanted = self._choose_rounds(begin)
+        moved, stages = fit_stages(begin, passes, _fit_moments)
+        for cells, count in _plan_turns(codes, passes, wanted):
             moved, rounds = carry_rounds(moved, cells, count, draws, kept=kept)
             stages.append((cells.keys, rounds))
         for cells in dict.fromkeys(passes if self.drawn else []):
-            moved = _draw(moved, cells, draws)
-        return blend(start, moved, self.strength), FittedMap(stages, self.strength, norm, x.shape[1])
+            moved = _draw_moments(moved, cells, draws)
+        return blend_tables(start, moved, self.strength), FittedMap(stages, self.strength, norm, x.shape[1])
 
-    def _rounds(self, x: torch.Tensor) -> int:
+    def _choose_rounds(self, x: torch.Tensor) -> int:
         if self.rounds is not None:
             return self.rounds
         n, d = x.shape
-        most, users = (MOST, _users_for_a_round(x)) if n <= 2 * LARGE else (MOST_OF_LARGE, USERS)
-        return min(most, max(FEWEST, min(int(n / users), 5 * d)))
+        most, users = (
+            (MAX_ROUNDS, _choose_users_per_round(x))
+            if n <= 2 * MAX_CLASS_USERS
+            else (MAX_ROUNDS_OF_LARGE, USERS_PER_ROUND)
+        )
+        return min(most, max(MIN_ROUNDS, min(int(n / users), 5 * d)))
 
 
-def _turns(codes: IntArray, passes: list[Cells], wanted: int) -> list[tuple[Cells, int]]:
+def _plan_turns(codes: IntArray, passes: list[Cells], wanted: int) -> list[tuple[Cells, int]]:
     """Which classes are carried in turn, each by how many rounds.
 
     After joint cells every attribute alone, all of them together half as many rounds again: what a small cell keeps
@@ -177,26 +181,26 @@ def _turns(codes: IntArray, passes: list[Cells], wanted: int) -> list[tuple[Cell
     """
     turns = [(cells, -(-wanted // len(passes))) for cells in passes]
     joint = len(passes) == 1 and codes.ndim > 1 and codes.shape[1] > 1
-    single = [cells for cells in alone(codes) if cells.n_classes > 1] if joint else []
+    single = [cells for cells in split_attributes(codes) if cells.n_classes > 1] if joint else []
     if len(single) > 1:
         turns += [(cells, -(-wanted // (2 * len(single)))) for cells in single]
     return turns
 
 
-def _users_for_a_round(x: torch.Tensor) -> float:
-    """From `USERS` to `USERS_IN_TAILS`, by the kurtosis of the columns; no class is looked at."""
+def _choose_users_per_round(x: torch.Tensor) -> float:
+    """From `USERS_PER_ROUND` to `USERS_PER_ROUND_IN_TAILS`, by the kurtosis of the columns; no class is looked at."""
     squared = (x - x.mean(0)).square()
     variance = squared.mean(0)
     columns = variance > 0
     if not columns.any():
-        return USERS
+        return USERS_PER_ROUND
     kurtosis = float((squared.square().mean(0) / variance.square())[columns].median())
-    heavy = min(1.0, max(0.0, (kurtosis - LIGHT) / (HEAVY - LIGHT)))
-    return USERS + heavy * (USERS_IN_TAILS - USERS)
+    heavy = min(1.0, max(0.0, (kurtosis - LIGHT_KURTOSIS) / (HEAVY_KURTOSIS - LIGHT_KURTOSIS)))
+    return USERS_PER_ROUND + heavy * (USERS_PER_ROUND_IN_TAILS - USERS_PER_ROUND)
 
 
-def _moments(x: torch.Tensor, cells: Cells) -> Moments:
-    return fit_bulk_moments(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes, max_rows=LARGE)
+def _fit_moments(x: torch.Tensor, cells: Cells) -> Moments:
+    return fit_bulk_moments(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes, max_rows=MAX_CLASS_USERS)
 
 
 class _Frames:
@@ -212,38 +216,38 @@ class _Frames:
     def __call__(self, share: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Matrices there and back; directions in which nobody varies are left out of both."""
         if share == 0:
-            return torch.diag(_inverse(self.columns)), torch.diag(self.columns)
+            return torch.diag(_invert_scale(self.columns)), torch.diag(self.columns)
         first = min(self.d, max(2, self.d // share))
         blocks = [draw_rotation(n, self.draws) for n in (first, self.d - first) if n]
         rotation = torch.block_diag(*blocks)  # type: ignore[no-untyped-call]
-        return self.vectors * _inverse(self.scale) @ rotation, rotation.mT @ (self.vectors * self.scale).mT
+        return self.vectors * _invert_scale(self.scale) @ rotation, rotation.mT @ (self.vectors * self.scale).mT
 
 
-def _inverse(scale: torch.Tensor) -> torch.Tensor:
-    return torch.where(scale > FLAT * scale.max(), 1 / scale.clamp(min=1e-300), 0.0)
+def _invert_scale(scale: torch.Tensor) -> torch.Tensor:
+    return torch.where(scale > MIN_SCALE_SHARE * scale.max(), 1 / scale.clamp(min=1e-300), 0.0)
 
 
 def carry_rounds(
-    x: torch.Tensor, cells: Cells, rounds: int, draws: torch.Generator, *, kept: bool, most: int = LARGE
+    x: torch.Tensor, cells: Cells, rounds: int, draws: torch.Generator, *, kept: bool, most: int = MAX_CLASS_USERS
 ) -> tuple[torch.Tensor, SlicedMap]:
     """The users after the rounds, and what was done to each class as tables, if that is kept or needed.
 
     The rounds are learned from at most so many users of a class.
     """
     codes = torch.as_tensor(cells.codes, device=x.device)
-    members = [_some((codes == k).nonzero()[:, 0], most, draws) for k in range(cells.n_classes)]
+    members = [_sample_rows((codes == k).nonzero()[:, 0], most, draws) for k in range(cells.n_classes)]
     learned = torch.cat(members)
     starts = np.cumsum([0, *map(len, members)]).tolist()
     within = [slice(a, b) for a, b in pairwise(starts)]
     frames = _Frames(x[codes >= 0], draws)
-    axes = [frames(CYCLE[r % len(CYCLE)]) for r in range(rounds)]
+    axes = [frames(SUBSPACE_CYCLE[r % len(SUBSPACE_CYCLE)]) for r in range(rounds)]
     part = len(learned) < int((codes >= 0).sum())
     begin = (x[learned] - frames.m).float()
     y, shifts = begin.clone(), []
-    chance = _by_chance(y @ axes[0][0].float(), within, draws) if axes else []
-    mixed = min(1.0, BY_CHANCE * (len(within) - 1) * max(1.0, ENOUGH / len(learned)) ** 2)
+    chance = _measure_chance_moves(y @ axes[0][0].float(), within, draws) if axes else []
+    mixed = min(1.0, CHANCE_SHARE * (len(within) - 1) * max(1.0, CHANCE_USERS / len(learned)) ** 2)
     for number, (to, fro) in enumerate(axes):
-        share = mixed if CYCLE[number % len(CYCLE)] else BY_CHANCE_AT_COLUMNS
+        share = mixed if SUBSPACE_CYCLE[number % len(SUBSPACE_CYCLE)] else COLUMN_CHANCE_SHARE
         z = y @ to.float()
         moves = align_axes(z, within).sub_(z)
         for rows, dealt in zip(within, chance, strict=True):
@@ -260,7 +264,7 @@ def carry_rounds(
     return (fitted(x, codes) if part else after), fitted
 
 
-def _by_chance(z: torch.Tensor, within: list[slice], draws: torch.Generator) -> list[torch.Tensor]:
+def _measure_chance_moves(z: torch.Tensor, within: list[slice], draws: torch.Generator) -> list[torch.Tensor]:
     """The mean square of the way each class would go had classes been dealt at random, with equal mean and spread."""
     dealt = z[torch.randperm(len(z), generator=draws, device=z.device)]
     for rows in within:
@@ -270,19 +274,19 @@ def _by_chance(z: torch.Tensor, within: list[slice], draws: torch.Generator) -> 
     return [moves[rows].square().mean() for rows in within]
 
 
-def _some(rows: torch.Tensor, most: int, draws: torch.Generator) -> torch.Tensor:
+def _sample_rows(rows: torch.Tensor, most: int, draws: torch.Generator) -> torch.Tensor:
     if len(rows) <= most:
         return rows
     return rows[torch.randperm(len(rows), generator=draws, device=rows.device)[:most]]
 
 
-def _draw(x: torch.Tensor, cells: Cells, draws: torch.Generator) -> torch.Tensor:
+def _draw_moments(x: torch.Tensor, cells: Cells, draws: torch.Generator) -> torch.Tensor:
     """Give each class the moments of a reference: as many rows as it has, drawn with replacement from all users."""
     codes = torch.as_tensor(cells.codes, device=x.device)
     known = (codes >= 0).nonzero()[:, 0]
     aim = x.clone()
     aim[known] = x[known[torch.randint(len(known), (len(known),), generator=draws, device=x.device)]]
-    now, then = _moments(x, cells), _moments(aim, cells)
+    now, then = _fit_moments(x, cells), _fit_moments(aim, cells)
     A = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(cells.n_classes, -1, -1)
     if bool((now.n > x.shape[1]).all()):  # fewer users have no covariance to speak of: only the means are drawn anew
         A = gaussian.compute_transport(now.covariance, then.covariance)

@@ -1,1 +1,1 @@
-"""Defenses that change the lists that are served."""
+"""Defenses of the lists that are served."""

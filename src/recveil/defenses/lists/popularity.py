@@ -1,10 +1,10 @@
-"""Popularity randomization: who is not a member gets a random part of the popular items in place of the same list.
+"""Popularity randomization: non-members get a random part of the popular items in place of one fixed list.
 
 The countermeasure of Zhang et al. (CCS 2021), there with 100 of the 1,000 most popular items (800 in the code for
 sequential recommenders).
 
-Limit: it acts on lists alone. Members' lists still come from the model and look it, so an attacker who knows of the
-defense learns anew what a random part of the charts looks like; and non-members get worse lists.
+Limit: it acts on lists alone. The lists of members still come from the model and look like it, so an attacker who knows
+the defense learns what a random part of the popular items looks like; and non-members get worse lists.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ METHODS = (
     ),
 )
 
-_BLOCK = 2**22  # random numbers held at a time
+_BLOCK_DRAWS = 2**22
+"""Random numbers held at once."""
 
 
 @dataclass(frozen=True)
 class Popularity:
-    """Serve each non-member a random choice from the `pool` most popular items that are not the user's own."""
+    """Random lists for non-members, from the `pool` most popular items that the user has not seen."""
 
     pool: int = 1000
 
@@ -54,33 +55,39 @@ class Popularity:
         rng: np.random.Generator,
         seen: sparse.csr_array | None = None,
     ) -> IntArray:
-        """The lists to serve: those of members as they are, the others drawn anew, in random order.
+        """Return the lists to serve: those of members as they are, those of non-members drawn at random.
 
-        `seen` is the sparse user-by-item matrix of what must not be listed. Items that nobody touched are not drawn;
-        where own items leave fewer than a list has places, it ends with -1.
+        Items without interactions are not drawn. A list ends with -1 if seen items leave fewer than it has places.
+
+        Args:
+            lists: (n, k) lists of the model.
+            member: whether each user is a member.
+            popularity: interactions of each item.
+            rng: source of the lists.
+            seen: user-by-item matrix of items that must not be listed.
         """
         n, k = lists.shape
         charts = np.argsort(-popularity, kind="stable")[: int((popularity > 0).sum())]
         if min(self.pool, len(charts)) < k:
             raise UsageError(
                 f"Lists of {k} items cannot be drawn from a pool of {min(self.pool, len(charts))}. Use a larger pool "
-                f"(at most {len(charts)}, the items that anybody touched) or shorter lists."
+                f"(at most {len(charts)}, the items with interactions) or shorter lists."
             )
         if len(member) != n or (seen is not None and seen.shape != (n, len(popularity))):
-            raise DataError(f"There are {n} lists; who is a member and what was seen must be given for each of them.")
+            raise DataError(f"There are {n} lists. Give member and seen with one row for each of them.")
         served = lists.copy()
-        others = np.flatnonzero(~member)
-        rows = max(1, _BLOCK // len(charts))
-        for at in range(0, len(others), rows):
-            who = others[at : at + rows]
-            own = np.zeros((len(who), len(charts)), dtype=np.bool_)
+        non_members = np.flatnonzero(~member)
+        rows = max(1, _BLOCK_DRAWS // len(charts))
+        for start in range(0, len(non_members), rows):
+            users = non_members[start : start + rows]
+            own = np.zeros((len(users), len(charts)), dtype=np.bool_)
             if seen is not None:
-                own = seen[who].toarray()[:, charts] > 0
-            served[who] = self._draw(own, charts, k, rng)
+                own = seen[users].toarray()[:, charts] > 0
+            served[users] = self._draw_lists(own, charts, k, rng)
         return served
 
-    def _draw(self, own: NDArray[np.bool_], charts: IntArray, k: int, rng: np.random.Generator) -> IntArray:
-        """For each row k of the first `pool` places of the charts that are not own, in random order."""
+    def _draw_lists(self, own: NDArray[np.bool_], charts: IntArray, k: int, rng: np.random.Generator) -> IntArray:
+        """Draw for each row k of the first `pool` places of the charts that are not own, in random order."""
         ticket = rng.random(own.shape)
         ticket[own | (np.cumsum(~own, axis=1) > self.pool)] = np.inf
         drawn = np.argsort(ticket, axis=1)[:, :k]

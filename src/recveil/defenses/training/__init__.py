@@ -1,1 +1,1 @@
-"""Defenses that act in training: a loss on the user vectors beside the recommendation loss."""
+"""Defenses in training: a loss on the user vectors beside the recommendation loss."""

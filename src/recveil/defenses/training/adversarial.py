@@ -24,13 +24,13 @@ from recveil.core.errors import UsageError
 from recveil.core.protocols import Penalty
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
-from recveil.defenses.training.discriminators import Groups, Standard, secrets_of
+from recveil.defenses.training.discriminators import Groups, Standardizer, encode_secrets
 from recveil.defenses.training.option_checks import (
-    at_least,
+    check_minimum,
     check_rows,
     check_strength,
     check_targets,
-    not_begun,
+    make_early_call_error,
 )
 from recveil.defenses.training.penalties import NoPenalty, PlainPenalty
 
@@ -74,8 +74,8 @@ class Adversarial:
 
     def __post_init__(self) -> None:
         check_strength(self.strength, self.device)
-        at_least(0, weight=self.weight, steps=self.steps, learning_rate=self.learning_rate)
-        at_least(1, discriminators=self.discriminators, hidden=self.hidden)
+        check_minimum(0, weight=self.weight, steps=self.steps, learning_rate=self.learning_rate)
+        check_minimum(1, discriminators=self.discriminators, hidden=self.hidden)
         low, high = self.dropout
         if not 0 <= low <= high < 1:
             raise UsageError(f"dropout is a lower and a higher rate, from 0 to below 1; got {self.dropout}.")
@@ -83,7 +83,7 @@ class Adversarial:
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
         """The penalty for these attributes, the same whatever the number of passes."""
         n_users = check_targets(targets, numbers=True)
-        if self.strength == 0 or not secrets_of(targets):
+        if self.strength == 0 or not encode_secrets(targets):
             return NoPenalty()
         return _Reversal(self, targets, n_users, rng)
 
@@ -96,28 +96,28 @@ class _Reversal(PlainPenalty):
     ) -> None:
         self.options, self.n_users = options, n_users
         self.groups = Groups(targets, options.device, rng)
-        self.standard: Standard | None = None
+        self.standard: Standardizer | None = None
 
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """Measure the table anew, and let the discriminators catch up with it."""
         check_rows(user_vectors, self.n_users)
         o = self.options
         rates = np.linspace(*o.dropout, o.discriminators).tolist()
-        where = self.groups.made(user_vectors, user_vectors.shape[1], o.hidden, rates, o.learning_rate)
+        where = self.groups.build_networks(user_vectors, user_vectors.shape[1], o.hidden, rates, o.learning_rate)
         table = user_vectors.detach().to(where, torch.float32)
-        self.standard = Standard(table)
+        self.standard = Standardizer(table)
         for _ in range(o.steps):
             users = torch.randint(len(table), (BATCH,), generator=self.groups.generator, device=where)
-            self.groups.learn(users, self.standard(table[users]))
+            self.groups.learn_step(users, self.standard(table[users]))
 
     def __call__(
         self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
     ) -> torch.Tensor:
         """One step of the discriminators, then the loss of these users against them as they are now."""
         if self.standard is None:
-            raise not_begun()
+            raise make_early_call_error()
         x = self.standard(user_vectors.to(self.standard.mean))
         users = users.to(x.device)
-        self.groups.learn(users, x)
-        loss = self.groups.missed(users, x)
+        self.groups.learn_step(users, x)
+        loss = self.groups.compute_loss(users, x)
         return (-self.options.strength * self.options.weight * loss).to(user_vectors)

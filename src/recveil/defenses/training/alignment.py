@@ -16,20 +16,20 @@ from sklearn.cluster import kmeans_plusplus
 
 from recveil.core.random import make_torch_generator
 from recveil.core.types import FloatArray, IntArray
-from recveil.defenses.embeddings.cells import cells_of
-from recveil.defenses.embeddings.gaussian import carry
+from recveil.defenses.embeddings.cells import plan_cells
+from recveil.defenses.embeddings.gaussian import carry_gaussian
 from recveil.defenses.embeddings.sliced import carry_rounds
 from recveil.transport.barycenter import Barycenter, fit_barycenter, fit_free_barycenter
 from recveil.transport.distances import compute_squared_distances, compute_typical_distance
 from recveil.transport.sinkhorn import sinkhorn
 
-__all__ = ["SEEDINGS", "Alignment", "Atoms", "ClassMaps", "Places", "far_apart", "stratified"]
+__all__ = ["SEEDINGS", "Alignment", "Atoms", "ClassMaps", "Places", "draw_far_apart", "draw_stratified"]
 
-ROUNDS = 10
+ROUNDS_IN_TRAINING = 10
 """Of `sliced` only rounds are made in training, so many: enough to say in which direction to go. The map at the end has
 all of it."""
 
-TOLERANCE = 1e-2
+SOLVER_TOLERANCE = 1e-2
 """Gap of the barycenter, and mass at wrong atoms: the users move on before either matters more."""
 
 
@@ -72,7 +72,11 @@ class Atoms:
             drawn = SEEDINGS[self.seeding](x.cpu().numpy(), self.codes.cpu().numpy(), self.atoms, self.rng)
             solve = fit_free_barycenter if self.free_support else fit_barycenter
             self.center = solve(
-                x, self.codes, x[torch.as_tensor(drawn, device=x.device)], tau=self.tau * scale, tolerance=TOLERANCE
+                x,
+                self.codes,
+                x[torch.as_tensor(drawn, device=x.device)],
+                tau=self.tau * scale,
+                tolerance=SOLVER_TOLERANCE,
             )
             self.potentials = None
         plan = sinkhorn(
@@ -80,7 +84,7 @@ class Atoms:
             self.codes,
             self.center.weights,
             epsilon=self.epsilon * scale,
-            tolerance=TOLERANCE,
+            tolerance=SOLVER_TOLERANCE,
             start=self.potentials,
         )
         self.potentials = plan.potentials
@@ -106,36 +110,36 @@ class ClassMaps:
         if renew or self.way is None:
             start = x.double() if self.device is None else x.double().to(self.device)
             self.sizes = torch.bincount(self.codes)[:, None]
-            self.way, self.lead = self._carried(start).to(x) - x, self._lead(x)
-        return Places(x + self.way - (self._lead(x) - self.lead)[self.codes], x.new_zeros(len(x)))
+            self.way, self.lead = self._carry_users(start).to(x) - x, self._measure_lead(x)
+        return Places(x + self.way - (self._measure_lead(x) - self.lead)[self.codes], x.new_zeros(len(x)))
 
-    def _carried(self, x: torch.Tensor) -> torch.Tensor:
-        (cells,) = cells_of(self.codes.cpu().numpy(), minimum=0)
+    def _carry_users(self, x: torch.Tensor) -> torch.Tensor:
+        (cells,) = plan_cells(self.codes.cpu().numpy(), minimum=0)
         if not self.sliced:
-            return carry(x, [cells])
-        return carry_rounds(x, cells, ROUNDS, make_torch_generator(self.rng, x.device), kept=False)[0]
+            return carry_gaussian(x, [cells])
+        return carry_rounds(x, cells, ROUNDS_IN_TRAINING, make_torch_generator(self.rng, x.device), kept=False)[0]
 
-    def _lead(self, x: torch.Tensor) -> torch.Tensor:
+    def _measure_lead(self, x: torch.Tensor) -> torch.Tensor:
         """How far the mean of each class is from the mean of all."""
         means = x.new_zeros(len(self.sizes), x.shape[1]).index_add_(0, self.codes, x) / self.sizes
         return means - x.mean(0)
 
 
-def stratified(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+def draw_stratified(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
     """So many users, of each class as many as its share (to the nearest whole), wherever they are."""
     mixed = rng.permutation(len(codes))
     by_class = mixed[np.argsort(codes[mixed], kind="stable")]
     return by_class[((np.arange(count) + 0.5) * len(codes) / count).astype(np.int64)]
 
 
-def far_apart(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+def draw_far_apart(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
     """So many users far from each other: each the likelier, the farther from those before (k-means++)."""
     _, chosen = kmeans_plusplus(x, count, random_state=int(rng.integers(2**31)))
     return np.asarray(chosen, dtype=np.int64)
 
 
 SEEDINGS: Mapping[str, Callable[[FloatArray, IntArray, int, np.random.Generator], IntArray]] = {
-    "stratified": stratified,
-    "k-means++": far_apart,
+    "stratified": draw_stratified,
+    "k-means++": draw_far_apart,
 }
 """How the atoms are drawn among the users."""

@@ -34,10 +34,10 @@ class Pull:
         self.every[self.known] = codes
         self.alignment: Alignment | None = None
 
-    def refresh(self, table: torch.Tensor, *, renew: bool) -> None:
+    def refresh_aim(self, table: torch.Tensor, *, renew: bool) -> None:
         """Look at the whole table, and say where each user of known class should go."""
         if self.alignment is None:
-            self._settle(table.device)
+            self._move_to_device(table.device)
         assert self.alignment is not None
         x = table[self.rows].float()
         places = self.alignment(x, renew=renew)
@@ -61,7 +61,7 @@ class Pull:
         way = (vectors - self.aim[users]).square().sum(1) + self.spread[users]
         return (self.weights[users] * counts * way).sum() / self.scale
 
-    def _settle(self, device: torch.device) -> None:
+    def _move_to_device(self, device: torch.device) -> None:
         """Bring what is needed to where the vectors are."""
         self.rows, codes = (torch.as_tensor(a, device=device) for a in (self.known, self.every))
         own = codes[self.rows]

@@ -26,11 +26,11 @@ from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.embeddings.au_pot import Objective, mmd, pair_distance
 from recveil.defenses.training.option_checks import (
-    at_least,
+    check_minimum,
     check_rows,
     check_strength,
     check_targets,
-    not_begun,
+    make_early_call_error,
 )
 from recveil.defenses.training.penalties import NoPenalty, PlainPenalty
 
@@ -73,11 +73,11 @@ class U2UInT:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        _check(self)
+        _check_options(self)
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
         """The penalty for these attributes, the same whatever the number of passes."""
-        return _penalty(self, pair_distance, targets, rng)
+        return _make_penalty(self, pair_distance, targets, rng)
 
 
 @dataclass(frozen=True)
@@ -93,20 +93,20 @@ class D2DInT:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        _check(self)
+        _check_options(self)
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
         """The penalty for these attributes, the same whatever the number of passes."""
-        return _penalty(self, mmd, targets, rng)
+        return _make_penalty(self, mmd, targets, rng)
 
 
-def _check(options: U2UInT | D2DInT) -> None:
+def _check_options(options: U2UInT | D2DInT) -> None:
     check_strength(options.strength, options.device)
-    at_least(0, weight=options.weight)
-    at_least(2, users=options.users)
+    check_minimum(0, weight=options.weight)
+    check_minimum(2, users=options.users)
 
 
-def _penalty(
+def _make_penalty(
     options: U2UInT | D2DInT, objective: Objective, targets: Sequence[Attribute], rng: np.random.Generator
 ) -> Penalty:
     n_users = check_targets(targets, numbers=False)
@@ -137,16 +137,16 @@ class _Unlearning(PlainPenalty):
     ) -> torch.Tensor:
         """The loss of these users, or of some of them."""
         if self.generator is None:
-            raise not_begun()
+            raise make_early_call_error()
         some = torch.randperm(len(users), generator=self.generator, device=self.generator.device)
         some = some[: self.options.users]
         x = user_vectors.to(self.generator.device, torch.float32)[some]
-        losses = [_loss(self.objective, x, codes[users.to(codes.device)[some]]) for codes in self.codes]
+        losses = [_compute_loss(self.objective, x, codes[users.to(codes.device)[some]]) for codes in self.codes]
         # In sum: one more attribute takes nothing from the others.
         return (self.options.strength * self.options.weight * torch.stack(losses).sum()).to(user_vectors)
 
 
-def _loss(objective: Objective, vectors: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+def _compute_loss(objective: Objective, vectors: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
     """The objective of the classes that are there, as autograd needs it."""
     nothing = vectors.new_zeros(())
     known = codes != UNDISCLOSED

@@ -11,7 +11,7 @@ from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Attribute
 
-__all__ = ["at_least", "check_rows", "check_strength", "check_targets", "not_begun"]
+__all__ = ["check_minimum", "check_rows", "check_strength", "check_targets", "make_early_call_error"]
 
 
 def check_strength(strength: float, device: str | None) -> None:
@@ -22,7 +22,7 @@ def check_strength(strength: float, device: str | None) -> None:
         resolve_device(device)
 
 
-def at_least(least: float, **values: float) -> None:
+def check_minimum(least: float, **values: float) -> None:
     """Refuse numbers below the least that makes sense."""
     for name, value in values.items():
         if not (math.isfinite(value) and value >= least):
@@ -53,6 +53,6 @@ def check_rows(table: torch.Tensor, n_users: int) -> None:
         raise DataError(f"The attributes are of {n_users:,} users, and the table has shape {shape}. Give one row each.")
 
 
-def not_begun() -> UsageError:
+def make_early_call_error() -> UsageError:
     """The error for a loss that was asked for too early."""
     return UsageError("The penalty has not seen the table yet. Call start_epoch(user_vectors) before each epoch.")

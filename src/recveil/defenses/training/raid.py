@@ -70,14 +70,14 @@ METHODS = (
     ),
 )
 
-ALONG = "displacement"
-SELDOM = 16
+PULL_ALONG = "displacement"
+STEP_INTERVAL = 16
 """Of so many steps the pull acts in one, and counts as often: on a GPU a step costs what its many small kernels take to
 launch, whatever they do."""
 
 CHOICES = {
     "alignment": ("atoms", "gaussian", "sliced"),
-    "pull": (ALONG, "position"),
+    "pull": (PULL_ALONG, "position"),
     "class_weighting": ("equal", "size"),
     "several": ("sum", "sequential"),
     "seeding": tuple(SEEDINGS),
@@ -105,7 +105,7 @@ class Raid:
     phase_one: float | None = None
     xi: int = 4
     alignment: str = "sliced"
-    pull: str = ALONG
+    pull: str = PULL_ALONG
     final_map: bool = True
     atoms: int = 512
     tau: float = 1.0
@@ -150,7 +150,7 @@ class Raid:
                     f"{self.atoms} atoms were asked for, and only {known} users disclose '{target.name}'. Atoms are "
                     f"drawn among them: use atoms={known} or fewer."
                 )
-        return _Training(self, targets, epochs, rng)
+        return _RaidPenalty(self, targets, epochs, rng)
 
 
 @dataclass(frozen=True)
@@ -167,20 +167,25 @@ class RaidPaper(Raid):
     final_map: bool = False
 
 
-class _Training:
+class _RaidPenalty:
     """RAID in one training: counts the passes, and knows where each user should go."""
 
     needs_items = False
 
     def __init__(self, options: Raid, targets: Sequence[Attribute], epochs: int, rng: np.random.Generator) -> None:
         self.options, self.epochs = options, epochs
-        self.step_interval = SELDOM if options.pull == ALONG else 1  # the paper's: in every step
+        self.step_interval = STEP_INTERVAL if options.pull == PULL_ALONG else 1  # the paper's: in every step
         share = 0.25 if options.phase_one is None else options.phase_one
         self.first = round(share * epochs)
         self.last_draws, draws = rng, rng.spawn(len(targets))  # whose own draws no spawning touches
         self.codes = np.stack([t.codes for t in targets], axis=1)
         every = [
-            Pull(t, partial(_alignment, options, own), weighting=options.class_weighting, along=options.pull == ALONG)
+            Pull(
+                t,
+                partial(_make_alignment, options, own),
+                weighting=options.class_weighting,
+                along=options.pull == PULL_ALONG,
+            )
             for t, own in zip(targets, draws, strict=True)
         ]
         self.targets = [pull for pull in every if pull.n_classes > 1]
@@ -207,11 +212,11 @@ class _Training:
 
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """Before each pass: in Phase II, where the users should go from where they are."""
-        self._check(user_vectors)
+        self._check_table(user_vectors)
         since, self.passes = self.passes - self.first, self.passes + 1
-        self.active = self._turn(since) if since >= 0 and self.options.eta * self.options.strength > 0 else []
+        self.active = self._select_active(since) if since >= 0 and self.options.eta * self.options.strength > 0 else []
         for target in self.active:
-            target.refresh(user_vectors.detach(), renew=since % self.options.xi == 0)
+            target.refresh_aim(user_vectors.detach(), renew=since % self.options.xi == 0)
 
     def __call__(
         self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
@@ -230,7 +235,7 @@ class _Training:
 
         The same table is always finished the same way, so that it can be judged before it is released.
         """
-        self._check(user_vectors)
+        self._check_table(user_vectors)
         if not (self.options.final_map and self.options.strength and self.targets):
             return user_vectors
         where = self.options.device or str(user_vectors.device)
@@ -238,14 +243,14 @@ class _Training:
         moved = method(user_vectors.detach().cpu().numpy(), self.codes, rng=copy.deepcopy(self.last_draws))
         return torch.as_tensor(moved).to(user_vectors)
 
-    def _turn(self, since: int) -> list[Pull]:
+    def _select_active(self, since: int) -> list[Pull]:
         """Whose turn it is in this pass of Phase II."""
         if self.options.several == "sum" or not self.targets:
             return self.targets
         at = since * len(self.targets) // max(1, self.epochs - self.first)
         return [self.targets[min(at, len(self.targets) - 1)]]
 
-    def _check(self, user_vectors: torch.Tensor) -> None:
+    def _check_table(self, user_vectors: torch.Tensor) -> None:
         if len(user_vectors) != len(self.codes):
             raise DataError(
                 f"The table has {len(user_vectors):,} users, and the attributes are of {len(self.codes):,}. "
@@ -253,7 +258,7 @@ class _Training:
             )
 
 
-def _alignment(options: Raid, rng: np.random.Generator, codes: torch.Tensor) -> Alignment:
+def _make_alignment(options: Raid, rng: np.random.Generator, codes: torch.Tensor) -> Alignment:
     if options.alignment == "atoms":
         return Atoms(
             codes, rng, options.atoms, options.tau, options.epsilon, options.free_support, seeding=options.seeding

@@ -24,13 +24,13 @@ from recveil.core.errors import UsageError
 from recveil.core.protocols import Penalty
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
-from recveil.defenses.training.discriminators import Groups, Standard, secrets_of
+from recveil.defenses.training.discriminators import Groups, Standardizer, encode_secrets
 from recveil.defenses.training.option_checks import (
-    at_least,
+    check_minimum,
     check_rows,
     check_strength,
     check_targets,
-    not_begun,
+    make_early_call_error,
 )
 from recveil.defenses.training.penalties import NoPenalty, PlainPenalty
 
@@ -49,7 +49,7 @@ METHODS = (
     ),
 )
 
-BLOCK = 1024
+BLOCK_USERS = 1024
 """Users whose scores of all items are held at once."""
 
 
@@ -76,13 +76,13 @@ class RAP:
 
     def __post_init__(self) -> None:
         check_strength(self.strength, self.device)
-        at_least(0, weight=self.weight, learning_rate=self.learning_rate)
-        at_least(1, k=self.k, hidden=self.hidden, steps=self.steps)
+        check_minimum(0, weight=self.weight, learning_rate=self.learning_rate)
+        check_minimum(1, k=self.k, hidden=self.hidden, steps=self.steps)
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
         """The penalty for these attributes, the same whatever the number of passes."""
         n_users = check_targets(targets, numbers=True)
-        if self.strength == 0 or not secrets_of(targets):
+        if self.strength == 0 or not encode_secrets(targets):
             return NoPenalty()
         return _MinMax(self, targets, n_users, rng)
 
@@ -95,15 +95,15 @@ class _MinMax(PlainPenalty):
     def __init__(self, options: RAP, targets: Sequence[Attribute], n_users: int, rng: np.random.Generator) -> None:
         self.options, self.n_users = options, n_users
         self.groups = Groups(targets, options.device, rng)
-        self.standard: Standard | None = None
+        self.standard: Standardizer | None = None
 
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """Measure the table anew; the lists of the last pass are out of date."""
         check_rows(user_vectors, self.n_users)
         o, d = self.options, user_vectors.shape[1]
-        where = self.groups.made(user_vectors, 2 * d, o.hidden, [0.0], o.learning_rate)
-        self.standard = Standard(user_vectors.detach().to(where, torch.float32))
-        self.served: Standard | None = None
+        where = self.groups.build_networks(user_vectors, 2 * d, o.hidden, [0.0], o.learning_rate)
+        self.standard = Standardizer(user_vectors.detach().to(where, torch.float32))
+        self.served: Standardizer | None = None
         self.lists = torch.zeros(self.n_users, 0, dtype=torch.int64, device=where)
         self.stale = torch.ones(self.n_users, dtype=torch.bool, device=where)
 
@@ -112,33 +112,33 @@ class _MinMax(PlainPenalty):
     ) -> torch.Tensor:
         """Some steps of the attacker, then the loss of these users against it as it is now."""
         if self.standard is None:
-            raise not_begun()
+            raise make_early_call_error()
         vectors = user_vectors.to(self.standard.mean)
         users = users.to(vectors.device)
         with torch.no_grad():
-            served = self._served(users, vectors, _checked(item_vectors, vectors).to(vectors))
+            served = self._describe_lists(users, vectors, _check_items(item_vectors, vectors).to(vectors))
         x = torch.cat([self.standard(vectors), served], dim=1)
         for _ in range(self.options.steps):
-            self.groups.learn(users, x)
-        loss = self.groups.missed(users, x)
+            self.groups.learn_step(users, x)
+        loss = self.groups.compute_loss(users, x)
         return (-self.options.strength * self.options.weight * loss).to(user_vectors)
 
-    def _served(self, users: torch.Tensor, vectors: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+    def _describe_lists(self, users: torch.Tensor, vectors: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
         """What each of these users is recommended: the standardized mean of the items of the list."""
         k = min(self.options.k, len(items))
         if self.lists.shape[1] != k:
             self.lists = self.lists.new_zeros(self.n_users, k)
         new = self.stale[users].nonzero()[:, 0]
-        for at in range(0, len(new), BLOCK):
-            some = new[at : at + BLOCK]
+        for at in range(0, len(new), BLOCK_USERS):
+            some = new[at : at + BLOCK_USERS]
             self.lists[users[some]] = (vectors[some] @ items.T).topk(k).indices
         self.stale[users] = False
         mean = items[self.lists[users]].mean(1)
-        self.served = self.served or Standard(mean)
+        self.served = self.served or Standardizer(mean)
         return self.served(mean)
 
 
-def _checked(items: torch.Tensor | None, vectors: torch.Tensor) -> torch.Tensor:
+def _check_items(items: torch.Tensor | None, vectors: torch.Tensor) -> torch.Tensor:
     if items is None:
         raise UsageError("RAP reads what users are recommended and was given no item vectors. Hand them over.")
     if items.shape[1] != vectors.shape[1]:
