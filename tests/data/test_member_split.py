@@ -69,7 +69,7 @@ def test_the_parts_hold_the_true_histories_and_attributes(data: Dataset, parts: 
         assert part.attributes["gender"].labels == gender.labels
 
 
-def test_what_was_dropped_is_counted(data: Dataset, parts: MemberSplit) -> None:
+def test_dropped_users_and_items_are_counted(data: Dataset, parts: MemberSplit) -> None:
     counts = np.bincount(data.user, minlength=data.n_users)
     kept = np.flatnonzero(counts >= 20)
     assert parts.filtered.users_short == (counts < 20).sum()
@@ -118,7 +118,7 @@ def test_too_few_users_are_refused() -> None:
         split_three_ways(data.take(data.user < 1), rng=np.random.default_rng(0))
 
 
-def test_digital_music_keeps_what_the_methods_page_says(shared_data: Path) -> None:
+def test_digital_music_has_the_published_size(shared_data: Path) -> None:
     table = pyarrow.parquet.read_table(shared_data / "amazon-digital-music-cure4rec" / "interactions.parquet")
     parts = split_three_ways(build_dataset("music", table), rng=np.random.default_rng(0))
     kept = len(parts.shadow.data) + len(parts.target.data)

@@ -1,4 +1,4 @@
-"""Splits: what is held back, from whom, and that nothing is lost or counted twice."""
+"""Splits: held-out items are the right ones, and nothing is lost or counted twice."""
 
 from __future__ import annotations
 

@@ -89,13 +89,13 @@ def test_an_attribute_without_leak_moves_nothing() -> None:
     assert usual.bayes["handedness"] == 0.5
 
 
-def test_an_attribute_with_a_leak_moves_what_people_do() -> None:
+def test_an_attribute_with_a_leak_changes_interactions() -> None:
     turned = small(shares={**CLASS_SHARES, "gender": {"F": 0.9, "M": 0.1}})
     assert not same(small(), turned)
 
 
 def test_the_leak_reaches_the_interactions() -> None:
-    """The class means of the items people touched differ by class with a leak, and only by chance without."""
+    """With a leak the mean item vector differs by class; without one it differs only by chance."""
     world = small(n_users=2000, n_interactions=40_000)
     data = world.dataset
     profile = np.zeros((data.n_users, world.item_vectors.shape[1]))
@@ -151,7 +151,7 @@ def test_one_item_each_from_a_catalog_of_one() -> None:
     assert len(make_world(n_users=3, n_items=1, n_interactions=3, leaks={}, rng=np.random.default_rng(0)).dataset) == 3
 
 
-def test_the_demo_world_is_what_it_says() -> None:
+def test_the_demo_world_has_its_documented_size_and_leaks() -> None:
     world = make_demo_world(0)
     assert (world.dataset.n_users, world.dataset.n_items, len(world.dataset)) == (3_000, 800, 150_000)
     assert world.bayes["gender"] > 0.75

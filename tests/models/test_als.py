@@ -15,11 +15,11 @@ from recveil.testing.worlds import make_checkerboard
 
 
 def uneven(seed: int = 0) -> Split:
-    """Histories of very different lengths, one user without any, one item nobody touched."""
+    """Histories of very different lengths, one user without any, one item without users."""
     rng = np.random.default_rng(seed)
-    touched = rng.random((50, 40)) < rng.beta(0.5, 2, (50, 1))
-    touched[7], touched[:, 11] = False, False
-    user, item = np.nonzero(touched)
+    seen_pairs = rng.random((50, 40)) < rng.beta(0.5, 2, (50, 1))
+    seen_pairs[7], seen_pairs[:, 11] = False, False
+    user, item = np.nonzero(seen_pairs)
     whole = Dataset("uneven", user, item, None, np.arange(50), np.arange(40))
     nothing = whole.take(np.zeros(len(user), bool))
     return Split(whole, nothing, nothing)
@@ -30,12 +30,12 @@ def histories(split: Split) -> list[np.ndarray]:
     return np.split(seen.indices.astype(np.int64), seen.indptr[1:-1])
 
 
-def objective(model: ALS, touched: np.ndarray) -> float:
+def objective(model: ALS, seen_pairs: np.ndarray) -> float:
     p, q = model.user_vectors_.astype(float), model.item_vectors_.astype(float)
     scores = p @ q.T
-    fit = (touched * (1 - scores) ** 2).sum() + model.weight * (scores**2).sum()
-    users = (touched.sum(1) + model.weight * touched.shape[1]) * (p**2).sum(1)
-    items = (touched.sum(0) + model.weight * touched.shape[0]) * (q**2).sum(1)
+    fit = (seen_pairs * (1 - scores) ** 2).sum() + model.weight * (scores**2).sum()
+    users = (seen_pairs.sum(1) + model.weight * seen_pairs.shape[1]) * (p**2).sum(1)
+    items = (seen_pairs.sum(0) + model.weight * seen_pairs.shape[0]) * (q**2).sum(1)
     return float(fit + model.reg * (users.sum() + items.sum()))
 
 
@@ -61,9 +61,10 @@ def test_user_vectors_are_the_textbook_solution() -> None:
 
 def test_each_round_lowers_the_objective() -> None:
     split = uneven()
-    touched = collect_seen_items(split.train).toarray() > 0
+    seen_pairs = collect_seen_items(split.train).toarray() > 0
     values = [
-        objective(ALS(embedding_size=4, epochs=n).fit(split, rng=make_generator(0, "t")), touched) for n in (1, 2, 4, 8)
+        objective(ALS(embedding_size=4, epochs=n).fit(split, rng=make_generator(0, "t")), seen_pairs)
+        for n in (1, 2, 4, 8)
     ]
     assert all(after < before for before, after in zip(values, values[1:], strict=False))
 
@@ -94,7 +95,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.allclose(whole.user_vectors_, pieces.user_vectors_, atol=1e-5)
 
 
-def test_what_it_cannot_do_is_told() -> None:
+def test_wrong_calls_are_errors() -> None:
     board = make_checkerboard()
     with pytest.raises(UsageError, match="no in-training defense"):
         ALS().fit(board, penalty=object(), rng=make_generator(0, "t"))  # type: ignore[arg-type]

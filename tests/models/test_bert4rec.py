@@ -71,7 +71,7 @@ def test_validation_is_judged_without_the_validation_item(model: BERT4Rec) -> No
 
 
 @pytest.mark.parametrize("length", [4, 8, 15])
-def test_a_pass_takes_out_the_right_items(length: int) -> None:
+def test_an_epoch_masks_the_right_items(length: int) -> None:
     net = network(max_length=length, mask=0.3, copies=40, batch_size=64)
     shown, index, target = net.draw_epoch(torch.Generator().manual_seed(0))
     assert len(shown) * shown.shape[1] >= 41 * len(net.windows)
@@ -99,7 +99,7 @@ def test_only_the_last_item_is_missing_in_the_last_copy() -> None:
     assert (read_[:, -1] < net.padding).all()
 
 
-def test_padding_is_not_heard() -> None:
+def test_padding_does_not_change_the_states() -> None:
     net = network()
     users = torch.tensor([0, 30])
     train = make_checkerboard().train
@@ -116,7 +116,7 @@ def test_padding_is_not_heard() -> None:
     assert not torch.allclose(net.compute_user_vectors(users), before, atol=1e-3)
 
 
-def test_the_loss_is_the_cross_entropy_of_what_is_missing() -> None:
+def test_the_loss_is_the_cross_entropy_of_the_masked_items() -> None:
     net = network(dropout=0.0)
     shown, index, target = (part[0] for part in net.draw_epoch(torch.Generator().manual_seed(0)))
     states = net._project_states(net._encode_items(shown, 0.0)).flatten(0, 1)
@@ -132,7 +132,7 @@ def test_a_loaded_model_folds_in_alike(model: BERT4Rec, tmp_path: Path) -> None:
     assert np.array_equal(back.fold_in(history), model.fold_in(history))  # type: ignore[attr-defined]
 
 
-def test_no_global_generator_is_touched() -> None:
+def test_the_global_generator_is_not_used() -> None:
     before = torch.get_rng_state()
     quick = {**QUICK, "epochs": 1}
     BERT4Rec(**quick, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
@@ -147,6 +147,6 @@ def test_no_global_generator_is_touched() -> None:
         ({"max_length": 1}, "max_length is 1.*at least 2"),
     ],
 )
-def test_wrong_options_are_told(wrong: dict[str, float], said: str) -> None:
+def test_wrong_options_are_errors(wrong: dict[str, float], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         BERT4Rec(**{**QUICK, **wrong}).fit(make_checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]

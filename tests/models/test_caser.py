@@ -89,7 +89,7 @@ def test_the_loss_is_the_cross_entropy_of_the_next_items(targets: int) -> None:
     assert net.loss(users, places).item() == pytest.approx(total / count, rel=1e-4)
 
 
-def test_a_pass_goes_over_every_place_of_every_history() -> None:
+def test_an_epoch_covers_every_place_of_every_history() -> None:
     net = network()
     users, places = (part.flatten() for part in net.draw_epoch(torch.Generator().manual_seed(1)))
     assert set(places.tolist()) == set(range(len(net.histories.item) - 1))
@@ -131,13 +131,13 @@ def test_a_loaded_model_folds_in_alike(model: Caser, tmp_path: Path) -> None:
     assert np.array_equal(one, two)
 
 
-def test_no_global_generator_is_touched() -> None:
+def test_the_global_generator_is_not_used() -> None:
     before = torch.get_rng_state()
     Caser(**{**QUICK, "epochs": 1}, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_wrong_options_and_empty_data_are_told() -> None:
+def test_wrong_options_and_empty_data_are_errors() -> None:
     board = make_checkerboard()
     with pytest.raises(UsageError, match="dropout is -1"):
         Caser(dropout=-1).fit(board, rng=make_generator(0, "t"))

@@ -105,7 +105,7 @@ def test_the_gradient_reaches_every_parameter() -> None:
         assert value.grad.abs().sum() > 0, name
 
 
-def test_a_user_who_touched_everything_gets_a_vector_too() -> None:
+def test_a_user_who_has_seen_every_item_gets_a_vector() -> None:
     board = make_checkerboard(n_items=4, copies=1)
     n, m = board.train.n_users, board.train.n_items
     user, item = np.append(board.train.user, np.full(m, n)), np.append(board.train.item, np.arange(m))
@@ -117,7 +117,7 @@ def test_a_user_who_touched_everything_gets_a_vector_too() -> None:
     assert np.allclose(model.fold_in([np.arange(m)]), model.user_vectors_[[n]], atol=1e-5)
 
 
-def test_wrong_settings_are_told() -> None:
+def test_wrong_settings_are_errors() -> None:
     with pytest.raises(UsageError, match="Did you mean 'cosine'"):
         DMF(similarity="cosin")
     with pytest.raises(UsageError, match="hidden_size is 0"):
@@ -126,7 +126,7 @@ def test_wrong_settings_are_told() -> None:
         DMF(n_negatives=0)
 
 
-def test_loss_and_rows_of_one_step_share_the_first_layers_and_the_next_step_has_its_own() -> None:
+def test_loss_and_vectors_of_one_step_share_the_first_layers() -> None:
     board = make_checkerboard(n_items=5, copies=2)
     net = _Towers(DMF(embedding_size=3, hidden_size=6), board.train, torch.Generator().manual_seed(0))
     batch = [part[0] for part in net.draw_epoch(torch.Generator().manual_seed(1))]

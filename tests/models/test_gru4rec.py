@@ -64,7 +64,7 @@ def test_the_test_items_are_never_looked_at(model: GRU4Rec) -> None:
     assert np.array_equal(model.user_vectors_, again.user_vectors_)
 
 
-def test_no_global_generator_is_touched() -> None:
+def test_the_global_generator_is_not_used() -> None:
     before = torch.get_rng_state()
     GRU4Rec(**{**QUICK, "epochs": 1}, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
     assert torch.equal(before, torch.get_rng_state())
@@ -103,6 +103,6 @@ def test_a_loaded_model_folds_in_alike(model: GRU4Rec, tmp_path: Path) -> None:
     assert np.array_equal(back.fold_in(history), model.fold_in(history))  # type: ignore[attr-defined]
 
 
-def test_wrong_options_are_told() -> None:
+def test_wrong_options_are_errors() -> None:
     with pytest.raises(UsageError, match="max_length is 0"):
         GRU4Rec(max_length=0).fit(make_checkerboard(), rng=make_generator(0, "t"))

@@ -18,9 +18,9 @@ from recveil.testing.worlds import make_checkerboard
 
 def world(seed: int = 0) -> Split:
     rng = np.random.default_rng(seed)
-    touched = rng.random((60, 25)) < rng.random(25) * 0.5
-    touched[:, 3] = False
-    user, item = np.nonzero(touched)
+    seen_pairs = rng.random((60, 25)) < rng.random(25) * 0.5
+    seen_pairs[:, 3] = False
+    user, item = np.nonzero(seen_pairs)
     user, item = np.append(user, user[0]), np.append(item, item[0])  # one pair twice
     whole = Dataset("random", user, item, None, np.arange(60), np.arange(25))
     nothing = whole.take(np.zeros(len(user), bool))
@@ -48,7 +48,7 @@ def test_scores_are_sums_of_cosines_over_the_nearest(neighbors: int) -> None:
     weight[rows, near] = np.maximum(cosine[rows, near], 0.0)
     model = fitted(split, neighbors)
     assert np.allclose(model.score(np.arange(60)), x @ weight.T, atol=1e-5)
-    assert (model.score(np.arange(60))[:, 3] == 0).all()  # nobody touched it
+    assert (model.score(np.arange(60))[:, 3] == 0).all()  # it has no users
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_it_has_no_vectors() -> None:
     assert model.item_vectors_.shape == (25, 0)
 
 
-def test_what_it_cannot_do_is_told() -> None:
+def test_wrong_calls_are_errors() -> None:
     board = make_checkerboard()
     with pytest.raises(UsageError, match="no in-training defense"):
         ItemKNN().fit(board, penalty=object(), rng=make_generator(0, "t"))  # type: ignore[arg-type]

@@ -74,6 +74,6 @@ def test_folded_in_users_are_ranked_like_those_of_training() -> None:
         ({"candidates": 0}, "0"),
     ],
 )
-def test_wrong_settings_are_told(wrong: dict[str, Any], told: str) -> None:
+def test_wrong_settings_are_errors(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         LFM(**wrong)

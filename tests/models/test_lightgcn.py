@@ -49,9 +49,9 @@ def test_the_contract_on_cuda() -> None:
 
 def test_vectors_are_the_mean_of_powers_of_the_normalized_graph() -> None:
     net = network(layers=3)
-    touched = collect_seen_items(make_checkerboard(n_items=5, copies=2).train).toarray().astype(float)
-    n, m = touched.shape
-    whole = np.block([[np.zeros((n, n)), touched], [touched.T, np.zeros((m, m))]])
+    seen_pairs = collect_seen_items(make_checkerboard(n_items=5, copies=2).train).toarray().astype(float)
+    n, m = seen_pairs.shape
+    whole = np.block([[np.zeros((n, n)), seen_pairs], [seen_pairs.T, np.zeros((m, m))]])
     degree = whole.sum(1)
     whole /= np.sqrt(np.outer(degree, degree))
     start = np.concatenate([net.user.detach().numpy(), net.item.detach().numpy()])
@@ -72,7 +72,7 @@ def test_the_loss_is_the_one_of_the_paper() -> None:
     assert net.loss(users, liked, drawn).item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_what_was_worked_out_is_forgotten_when_learning_goes_on() -> None:
+def test_cached_vectors_are_dropped_when_learning_continues() -> None:
     net = network()
     net.train(False)
     with torch.no_grad():
@@ -84,7 +84,7 @@ def test_what_was_worked_out_is_forgotten_when_learning_goes_on() -> None:
     assert net.cached is None  # nothing is kept while learning
 
 
-def test_loss_and_rows_of_one_step_share_what_flowed_and_the_next_step_flows_anew() -> None:
+def test_loss_and_vectors_of_one_step_share_one_propagation() -> None:
     net = network()
     batch = [part[0] for part in net.draw_epoch(torch.Generator().manual_seed(0))]
     users = torch.arange(4)
@@ -109,7 +109,7 @@ def test_loss_and_rows_of_one_step_share_what_flowed_and_the_next_step_flows_ane
         assert float(net.compute_user_vectors(users).sum() - flowed[0][users].sum()) > 1.0
 
 
-def test_released_are_the_vectors_of_the_best_pass() -> None:
+def test_the_vectors_of_the_best_epoch_are_released() -> None:
     board = make_checkerboard()
     model = LightGCN(**QUICK, patience=3, device="cpu").fit(board, rng=make_generator(0, "t"))
     assert np.allclose(model.item_layers_.mean(0), model.item_vectors_, atol=1e-6)
@@ -136,7 +136,7 @@ def test_a_user_without_interactions_gets_only_the_own_row() -> None:
     assert np.allclose(normalized, [[2**-0.5, 2**-0.5], [0, 0]])
 
 
-def test_wrong_settings_are_told() -> None:
+def test_wrong_settings_are_errors() -> None:
     with pytest.raises(UsageError, match="layers is -1"):
         LightGCN(layers=-1)
     with pytest.raises(UsageError, match="candidates is 0"):

@@ -33,7 +33,7 @@ def test_rows_say_where_a_user_stands() -> None:
     assert loss_of(table, rows=order) == loss_of(MODEL.user_vectors_)
 
 
-def test_going_down_the_slope_makes_better_recommendations() -> None:
+def test_gradient_descent_on_the_loss_improves_recommendations() -> None:
     read = make_bpr_loss(SPLIT.train, MODEL.item_vectors_, device="cpu", rng=make_generator(0, "loss"))
     x = torch.tensor(np.random.default_rng(1).normal(size=MODEL.user_vectors_.shape) * 0.1, dtype=torch.float32)
     seen = collect_seen_items(SPLIT.train, SPLIT.valid)

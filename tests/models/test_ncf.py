@@ -113,7 +113,7 @@ def test_folded_in_users_are_ranked_like_those_of_training(model: NCF, tmp_path:
     assert np.array_equal(vectors, back.fold_in(histories, rng=make_generator(0, "fold")))  # type: ignore[attr-defined]
 
 
-def test_wrong_calls_are_told(model: NCF) -> None:
+def test_wrong_calls_are_errors(model: NCF) -> None:
     with pytest.raises(UsageError, match=r"shape \(2, 8\).*\(2, 16\).*GMF"):
         model.score(np.arange(2), np.zeros((2, 8), np.float32))
     for layers in ((), (8, 0)):

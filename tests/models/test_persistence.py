@@ -39,7 +39,7 @@ def test_the_same_model_is_the_same_file(saved: Path, tmp_path: Path) -> None:
         assert (saved / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
-def test_an_empty_folder_an_unknown_model_and_unknown_options_are_told(saved: Path, tmp_path: Path) -> None:
+def test_an_empty_folder_an_unknown_model_and_unknown_options_are_errors(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no saved model"):
         load_model(tmp_path)
     content = json.loads((saved / "model.json").read_text())
@@ -54,13 +54,13 @@ def test_an_empty_folder_an_unknown_model_and_unknown_options_are_told(saved: Pa
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 9}'])
-def test_a_broken_description_is_told(saved: Path, text: str) -> None:
+def test_a_broken_description_is_an_error(saved: Path, text: str) -> None:
     (saved / "model.json").write_text(text)
     with pytest.raises(DataError, match="model.json"):
         load_model(saved)
 
 
-def test_cut_arrays_are_told(saved: Path) -> None:
+def test_cut_arrays_are_errors(saved: Path) -> None:
     data = (saved / "model.safetensors").read_bytes()
     (saved / "model.safetensors").write_bytes(data[: len(data) // 2])
     with pytest.raises(DataError, match="safetensors"):

@@ -20,10 +20,10 @@ def test_the_contract() -> None:
 
 
 def test_no_table_of_that_rank_is_nearer_to_the_data() -> None:
-    touched = collect_seen_items(make_checkerboard().train).toarray()
+    seen_pairs = collect_seen_items(make_checkerboard().train).toarray()
     model = fitted()
-    gap = touched - model.user_vectors_ @ model.item_vectors_.T
-    values = np.linalg.svd(touched.astype(np.float64), compute_uv=False)
+    gap = seen_pairs - model.user_vectors_ @ model.item_vectors_.T
+    values = np.linalg.svd(seen_pairs.astype(np.float64), compute_uv=False)
     assert np.isclose((gap**2).sum(), (values[6:] ** 2).sum(), rtol=1e-4)  # Eckart and Young
 
 

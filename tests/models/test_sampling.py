@@ -23,19 +23,19 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 6), st.integers(2, 9), st.integers(0, 10_000))
-def test_negatives_are_never_touched_and_reach_every_untouched_item(n_users: int, n_items: int, seed: int) -> None:
+def test_negatives_are_exactly_the_unseen_items(n_users: int, n_items: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    touched = rng.random((n_users, n_items)) < rng.random()
-    touched[:, 0], touched[:, -1] = True, False
-    user, item = np.nonzero(touched)
+    seen_pairs = rng.random((n_users, n_items)) < rng.random()
+    seen_pairs[:, 0], seen_pairs[:, -1] = True, False
+    user, item = np.nonzero(seen_pairs)
     pairs = make_positives(world(user.tolist(), item.tolist(), n_users, n_items))
     drawn = pairs.draw_negatives(torch.arange(len(pairs)), 400, seeded(seed)).numpy()
     for row in range(len(pairs)):
         u = int(pairs.user[row])
-        assert set(drawn[row]) == set(np.flatnonzero(~touched[u]))
+        assert set(drawn[row]) == set(np.flatnonzero(~seen_pairs[u]))
 
 
-def test_negatives_are_uniform_over_what_is_left() -> None:
+def test_negatives_are_uniform_over_the_unseen_items() -> None:
     pairs = make_positives(world([0, 0, 0], [1, 2, 5], 1, 8))
     drawn = pairs.draw_negatives(torch.zeros(1, dtype=torch.long), 50_000, seeded())
     share = np.bincount(drawn.numpy().ravel(), minlength=8) / 50_000
@@ -53,8 +53,8 @@ def test_an_epoch_shows_every_pair_once_in_equal_batches() -> None:
     keys, times = np.unique((users * 30 + liked).numpy(), return_counts=True)
     assert np.array_equal(keys, user * 30 + item)
     assert times.sum() - len(keys) < len(users)  # fewer repeats than steps
-    touched = set((user * 30 + item).tolist())
-    assert not touched & set((users[:, :, None] * 30 + others).numpy().ravel().tolist())
+    seen_pairs = set((user * 30 + item).tolist())
+    assert not seen_pairs & set((users[:, :, None] * 30 + others).numpy().ravel().tolist())
 
 
 @given(st.integers(1, 5000), st.integers(1, 600))
@@ -69,7 +69,7 @@ def test_repeated_pairs_count_once() -> None:
     assert len(make_positives(world([0, 0, 1], [1, 1, 0], 2, 3))) == 2
 
 
-def test_a_user_who_touched_everything_is_left_out() -> None:
+def test_a_user_who_has_seen_every_item_is_left_out() -> None:
     pairs = make_positives(world([0, 0, 1], [0, 1, 0], 2, 2))
     assert pairs.user.tolist() == [1]
     with pytest.raises(DataError, match="nothing to learn from"):

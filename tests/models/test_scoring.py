@@ -62,7 +62,7 @@ def test_lists_and_ranks_tell_the_same_hit_rate() -> None:
     assert shown.score is not None
 
 
-def test_wrong_calls_are_told() -> None:
+def test_wrong_calls_are_errors() -> None:
     scores, seen = world()
     with pytest.raises(UsageError, match="k is 0"):
         top_k(lambda who: scores[who], np.arange(20), 0, seen)

@@ -131,7 +131,7 @@ def test_blocks_give_the_same_rows_and_keep_the_gradient_whole() -> None:
     assert calls[3:] == [10]
 
 
-def test_wrong_options_are_told() -> None:
+def test_wrong_options_are_errors() -> None:
     with pytest.raises(UsageError, match="max_length is 1.*at least 2"):
         check_sequence_options(1, 0.1, min_length=2)
     with pytest.raises(UsageError, match="dropout is 1.0"):

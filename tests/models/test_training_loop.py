@@ -20,20 +20,20 @@ class Toy(torch.nn.Module):
     """One number per user; the loss and the ranking are whatever the test says."""
 
     def __init__(
-        self, losses: list[float] | None = None, good_pass: int | None = None, good_users: int | None = None
+        self, losses: list[float] | None = None, good_epoch: int | None = None, good_users: int | None = None
     ) -> None:
         super().__init__()
         self.good_users = good_users
         self.n_users = 96
         self.x = torch.nn.Parameter(torch.zeros(96, 1))
-        self.losses, self.good_pass, self.passes = losses, good_pass, 0
+        self.losses, self.good_epoch, self.n_epochs = losses, good_epoch, 0
 
     def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        self.passes += 1
-        return (torch.full((1, 4), self.passes),)
+        self.n_epochs += 1
+        return (torch.full((1, 4), self.n_epochs),)
 
     def loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        scale = self.losses[self.passes - 1] if self.losses else 1.0
+        scale = self.losses[self.n_epochs - 1] if self.losses else 1.0
         return ((self.x - batch[0][0]) ** 2).mean() * scale
 
     def compute_user_vectors(self, users: torch.Tensor) -> torch.Tensor:
@@ -43,10 +43,10 @@ class Toy(torch.nn.Module):
         return self.x
 
     def score_items(self, rows: torch.Tensor) -> torch.Tensor:
-        """Perfect in one pass (for some users, where it is said for how many), without an opinion in the others."""
+        """Perfect in one epoch (for some users, where it is said for how many), without an opinion in the others."""
         board = make_checkerboard()
         scores = torch.zeros(len(rows), board.train.n_items)
-        if self.passes == self.good_pass:
+        if self.n_epochs == self.good_epoch:
             user, item = (torch.as_tensor(a)[: self.good_users] for a in (board.valid.user, board.valid.item))
             scores[user, item] = 1.0
         return scores
@@ -56,23 +56,23 @@ def seeded() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-def test_the_best_pass_is_kept_and_patience_ends_training() -> None:
-    toy = Toy(good_pass=2)
+def test_the_best_epoch_is_kept_and_patience_ends_training() -> None:
+    toy = Toy(good_epoch=2)
     seen: list[float] = []
     toy.register_state_dict_post_hook(lambda *_: seen.append(float(toy.x[0].detach())))
     history = train_network(toy, make_checkerboard(), Schedule(50, 0.1, patience=3), generator=seeded())
     assert history.best == 1
-    assert len(history.valid) == 5  # three passes without gain after the second
+    assert len(history.valid) == 5  # three epochs without gain after the second
     assert history.valid[1] == max(history.valid) == 1.0
     assert len(seen) == 5
-    assert float(toy.x[0].detach()) == seen[1] != seen[4]  # what was copied at the best pass
+    assert float(toy.x[0].detach()) == seen[1] != seen[4]  # copied at the best epoch
     assert history.stopped is None
 
 
-def test_without_validation_items_all_passes_run() -> None:
+def test_without_validation_items_all_epochs_run() -> None:
     board = make_checkerboard()
     empty = type(board)(board.train, board.valid.take(np.zeros(len(board.valid), bool)), board.test)
-    history = train_network(Toy(good_pass=2), empty, Schedule(9, 0.1, patience=1), generator=seeded())
+    history = train_network(Toy(good_epoch=2), empty, Schedule(9, 0.1, patience=1), generator=seeded())
     assert len(history.loss) == 9
     assert history.valid == []
     assert history.best == 8
@@ -82,13 +82,13 @@ BAD = [float("nan"), float("inf")]
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_where_the_first_pass_breaks_there_is_no_model_but_an_error(bad: float) -> None:
+def test_a_fault_in_the_first_epoch_is_an_error(bad: float) -> None:
     with pytest.raises(TrainingError, match=r"recommendation loss is no longer.*epoch 1.*learning_rate than 0.1\.$"):
         train_network(Toy(losses=[bad]), None, Schedule(9, 0.1), generator=seeded())
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_loss_that_is_no_number_ends_training_with_the_last_good_pass(bad: float) -> None:
+def test_a_loss_that_is_not_finite_ends_training_with_the_last_good_epoch(bad: float) -> None:
     toy, short = Toy(losses=[1, 1, bad]), Toy(losses=[1, 1])
     with pytest.warns(RuntimeWarning, match=r"recommendation loss is no longer.*epoch 3.*one after epoch 2\."):
         history = train_network(toy, None, Schedule(9, 0.1), generator=seeded())
@@ -101,8 +101,8 @@ def test_a_loss_that_is_no_number_ends_training_with_the_last_good_pass(bad: flo
     assert "epoch 3" in history.stopped
 
 
-def test_where_passes_are_judged_the_best_one_remains_when_training_breaks() -> None:
-    toy, short = Toy(losses=[1, 1, 1, float("nan")], good_pass=2), Toy()
+def test_after_a_fault_the_best_ranked_epoch_is_kept() -> None:
+    toy, short = Toy(losses=[1, 1, 1, float("nan")], good_epoch=2), Toy()
     with pytest.warns(RuntimeWarning, match="epoch 4.*one after epoch 2"):
         history = train_network(toy, make_checkerboard(), Schedule(9, 0.1), generator=seeded())
     train_network(short, None, Schedule(9, 0.1, max_epochs=2), generator=seeded())
@@ -110,13 +110,13 @@ def test_where_passes_are_judged_the_best_one_remains_when_training_breaks() -> 
     assert (history.best, len(history.loss)) == (1, 3)
 
 
-def test_weights_that_are_no_numbers_are_noticed_while_the_loss_still_is_one() -> None:
+def test_weights_that_are_not_finite_are_noticed_while_the_loss_is_finite() -> None:
     """The root's slope is infinite at 0, and its value is not."""
 
     class Rooted(Toy):
         def loss(self, *batch: torch.Tensor) -> torch.Tensor:
             loss = super().loss(*batch)
-            return loss + (self.x - self.x.detach()).abs().sqrt().sum() if self.passes == 3 else loss
+            return loss + (self.x - self.x.detach()).abs().sqrt().sum() if self.n_epochs == 3 else loss
 
     toy = Rooted()
     with pytest.warns(RuntimeWarning, match="gradient is no longer a number.*epoch 3, step 1.*one after epoch 2"):
@@ -154,18 +154,18 @@ class Watcher:
         return user_vectors + 1000.0
 
 
-def test_a_penalty_is_told_of_passes_steps_and_the_end() -> None:
+def test_a_penalty_is_called_for_epochs_steps_and_the_end() -> None:
     watcher = Watcher()
     model = BPRMF(**QUICK).fit(make_checkerboard(), penalty=watcher, rng=make_generator(0, "t"))
-    per_pass = watcher.calls[1 : watcher.calls.index("epoch", 1)]
-    assert per_pass == ["step"] * len(per_pass)
-    assert watcher.calls == (["epoch", *per_pass]) * 6 + ["finish"]
+    per_epoch = watcher.calls[1 : watcher.calls.index("epoch", 1)]
+    assert per_epoch == ["step"] * len(per_epoch)
+    assert watcher.calls == (["epoch", *per_epoch]) * 6 + ["finish"]
     assert model.user_vectors_.min() > 900
     assert np.allclose(model.score(np.array([3])), model.user_vectors_[[3]] @ model.item_vectors_.T)
     assert watcher.items is None
 
 
-def test_a_penalty_that_acts_seldom_counts_as_often() -> None:
+def test_a_penalty_in_one_of_several_steps_counts_as_many_times() -> None:
     class Long(Toy):
         def __init__(self) -> None:
             super().__init__()
@@ -224,7 +224,7 @@ def test_a_strong_penalty_is_obeyed() -> None:
     assert np.abs(pulled.user_vectors_ - 1000.0).mean() < 0.2 * np.abs(plain.user_vectors_).mean()
 
 
-def test_users_shown_to_a_penalty_differ_from_pass_to_pass_and_are_the_same_for_a_seed() -> None:
+def test_penalized_users_differ_by_epoch_and_repeat_with_the_seed() -> None:
     def shown(seed: int) -> torch.Tensor:
         watcher = Watcher()
         train_network(Toy(), None, Schedule(4, 0.1), penalty=watcher, generator=torch.Generator().manual_seed(seed))
@@ -235,7 +235,7 @@ def test_users_shown_to_a_penalty_differ_from_pass_to_pass_and_are_the_same_for_
     assert len(torch.unique(shown(0), dim=0)) == 4
 
 
-def test_a_penalty_sees_few_users_beside_what_a_step_learns_from() -> None:
+def test_a_penalty_sees_a_quarter_of_the_batch_within_limits() -> None:
     class Wide(Toy):
         def __init__(self, batch: int) -> None:
             super().__init__()
@@ -255,7 +255,7 @@ def test_a_penalty_sees_few_users_beside_what_a_step_learns_from() -> None:
     assert seen(8192, 1024) == 200  # small data are cut into 25 blocks
 
 
-def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
+def test_a_penalty_that_needs_items_gets_them_with_their_gradient() -> None:
     watcher = Watcher()
     watcher.needs_items = True
     BPRMF(**QUICK).fit(make_checkerboard(), penalty=watcher, rng=make_generator(0, "t"))
@@ -264,18 +264,18 @@ def test_a_penalty_that_wants_items_gets_them_with_their_gradient() -> None:
     assert watcher.items.requires_grad
 
 
-def test_a_penalty_that_is_no_number_is_named() -> None:
+def test_a_penalty_that_is_not_finite_is_named() -> None:
     with pytest.raises(TrainingError, match="penalty is no longer a number.*epoch 1, step 1.*weaker defense"):
         BPRMF(**QUICK).fit(make_checkerboard(), penalty=Watcher(float("nan")), rng=make_generator(0, "t"))
 
 
-def test_a_penalty_that_breaks_in_the_third_pass_leaves_the_model_of_the_second() -> None:
+def test_a_penalty_that_breaks_in_the_third_epoch_leaves_the_model_of_the_second() -> None:
     class Breaking(Watcher):
         def __call__(self, users: torch.Tensor, user_vectors: torch.Tensor, *rest: object) -> torch.Tensor:
             return super().__call__(users, user_vectors) * (float("nan") if self.calls.count("epoch") == 3 else 1.0)
 
     class Noting(Watcher):
-        """Keeps the table as each pass finds it."""
+        """Keeps the table as each epoch finds it."""
 
         def start_epoch(self, user_vectors: torch.Tensor) -> None:
             super().start_epoch(user_vectors)
@@ -289,8 +289,8 @@ def test_a_penalty_that_breaks_in_the_third_pass_leaves_the_model_of_the_second(
     assert len(model.history_.loss) == model.passes_ == 2
 
 
-def test_with_a_penalty_the_last_pass_is_kept_not_the_best_ranked() -> None:
-    toy = Toy(good_pass=1)
+def test_with_a_penalty_the_last_epoch_is_kept_not_the_best_ranked() -> None:
+    toy = Toy(good_epoch=1)
     history = train_network(
         toy, make_checkerboard(), Schedule(9, 0.1, patience=1), penalty=Watcher(), generator=seeded()
     )
@@ -298,7 +298,7 @@ def test_with_a_penalty_the_last_pass_is_kept_not_the_best_ranked() -> None:
     assert len(history.loss) == 9
 
 
-def test_where_the_penalty_is_settled_the_best_pass_is_kept_from_then_on() -> None:
+def test_the_best_epoch_is_kept_while_the_penalty_covers_any_epoch() -> None:
     class Settling(Watcher):
         @property
         def covers_any_epoch(self) -> bool:
@@ -306,29 +306,29 @@ def test_where_the_penalty_is_settled_the_best_pass_is_kept_from_then_on() -> No
 
     schedule = Schedule(9, 0.1, patience=2)
     early, late = (
-        train_network(Toy(good_pass=good), make_checkerboard(), schedule, penalty=Settling(), generator=seeded())
+        train_network(Toy(good_epoch=good), make_checkerboard(), schedule, penalty=Settling(), generator=seeded())
         for good in (1, 4)
     )
-    assert (late.best, len(late.loss), len(late.valid)) == (3, 6, 4)  # two passes unjudged, two without gain
-    assert (early.best, len(early.loss)) == (2, 5)  # the pass that ranks best came before the defense
+    assert (late.best, len(late.loss), len(late.valid)) == (3, 6, 4)  # two epochs unjudged, two without gain
+    assert (early.best, len(early.loss)) == (2, 5)  # the epoch that ranks best came before the defense
 
 
-class Late(Watcher):
+class Waiting(Watcher):
     """A penalty that waits until the model has been trained."""
 
     covers_any_epoch = waits_for_training = True
 
 
-# Three passes without gain after the first end Phase I; Phase II goes on from there, in place of the second pass.
+# Three epochs without gain after the first end Phase I; Phase II continues from the first epoch.
 @pytest.mark.parametrize(("good_users", "best"), [(3, 0), (5, 2), (None, 2)])
-def test_a_late_penalty_begins_at_the_best_pass_and_is_kept_where_it_is_clearly_better(
+def test_a_waiting_penalty_begins_at_the_best_epoch_and_is_kept_if_clearly_better(
     good_users: int | None, best: int
 ) -> None:
-    watcher, toy = Late(), Toy(good_pass=6, good_users=good_users)
+    watcher, toy = Waiting(), Toy(good_epoch=6, good_users=good_users)
     kept: list[float] = []
     toy.register_load_state_dict_post_hook(lambda *_: kept.append(float(toy.x[0].detach())))
     history = train_network(toy, make_checkerboard(), Schedule(9, 0.1, patience=3), penalty=watcher, generator=seeded())
-    plain = Toy(good_pass=6)
+    plain = Toy(good_epoch=6)
     train_network(plain, make_checkerboard(), Schedule(9, 0.1, patience=3), generator=seeded())
     assert watcher.calls[:5] == ["begin 8", "finish", "epoch", "step", "finish"]
     assert (history.best, history.went_on) == (best, best > 0)
@@ -336,18 +336,18 @@ def test_a_late_penalty_begins_at_the_best_pass_and_is_kept_where_it_is_clearly_
     assert (kept[1] == kept[0]) == (best == 0)
 
 
-def test_a_late_penalty_that_breaks_leaves_the_model_it_started_from() -> None:
+def test_a_waiting_penalty_that_breaks_leaves_the_model_it_started_from() -> None:
     toy = Toy(losses=[1.0] * 4 + [np.nan])
     with pytest.warns(RuntimeWarning, match="The model is the one after epoch 1"):
         history = train_network(
-            toy, make_checkerboard(), Schedule(9, 0.1, patience=3), penalty=Late(), generator=seeded()
+            toy, make_checkerboard(), Schedule(9, 0.1, patience=3), penalty=Waiting(), generator=seeded()
         )
     assert history.stopped is not None
     assert bool(torch.isfinite(toy.x).all())
 
 
-def test_without_validation_items_a_late_penalty_does_not_wait() -> None:
-    watcher = Late()
+def test_without_validation_items_no_penalty_waits() -> None:
+    watcher = Waiting()
     train_network(Toy(), None, Schedule(3, 0.1), penalty=watcher, generator=seeded())
     assert watcher.calls == ["epoch", "step"] * 3
 
@@ -369,16 +369,16 @@ def test_the_released_table_is_plain_float32() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"patience": 0}, {"learning_rate": 0.0}, {"learning_rate": np.nan}])
-def test_wrong_settings_are_told(wrong: dict[str, float]) -> None:
+def test_wrong_settings_are_errors(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         BPRMF(**{**QUICK, **wrong}).fit(make_checkerboard(), rng=make_generator(0, "t"))
 
 
-def test_long_schedules_are_judged_now_and_then_and_short_ones_after_every_pass() -> None:
+def test_long_schedules_rank_every_second_epoch_and_short_ones_each() -> None:
     def judged(epochs: int) -> tuple[int, int]:
         model = BPRMF(embedding_size=4, epochs=epochs, patience=epochs, device="cpu")
         history = model.fit(make_checkerboard(), rng=make_generator(0, "t")).history_
         return len(history.loss), len(history.valid)
 
     assert judged(7) == (7, 7)
-    assert judged(201) == (201, 101)  # every second pass, and the last
+    assert judged(201) == (201, 101)  # every second epoch, and the last

@@ -39,7 +39,7 @@ def name(request):
     return request.param
 
 
-def test_what_was_packed_comes_out(tmp_path, name):
+def test_packed_files_come_out(tmp_path, name):
     folder = extract_archive(make(tmp_path / name), tmp_path / "out")
     assert members(folder) == CONTENT
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "out"])

@@ -60,7 +60,7 @@ def test_missing_ids_are_counted(ids: Ids) -> None:
 
 
 @pytest.mark.parametrize("ids", [pa.array([1.5]), pa.array([[1]]), pa.array([2**64 - 1], pa.uint64())])
-def test_what_cannot_be_an_id_is_refused(ids: Ids) -> None:
+def test_fractions_and_missing_ids_are_refused(ids: Ids) -> None:
     with pytest.raises(DataError, match="whole number"):
         normalize_ids(ids, "there")
 
@@ -79,6 +79,6 @@ def test_ids_given_twice_are_counted_and_one_is_shown() -> None:
         refuse_duplicates(pa.array([1, 2, 2, 2]), "f.csv", "user")
 
 
-def test_as_numpy_keeps_what_the_ids_are() -> None:
+def test_as_numpy_keeps_the_ids() -> None:
     assert as_numpy(pa.array(["a", "b"])).tolist() == ["a", "b"]
     assert as_numpy(pa.array([1, 2])).dtype == np.int64

@@ -66,7 +66,7 @@ def test_ids_match_whether_they_are_numbers_or_text(tmp_path: Path, lists: Path)
     ("extra", "message"),
     [("c,10,1", "1 users have a list in .* and no history"), ("", "1 users have a history in .* and no list")],
 )
-def test_who_has_only_history_or_list_is_named(tmp_path: Path, histories: Path, extra: str, message: str) -> None:
+def test_a_user_with_only_history_or_list_is_named(tmp_path: Path, histories: Path, extra: str, message: str) -> None:
     rows = f"a,10,1\nb,10,1\n{extra}" if extra else "a,10,1"
     lists = write(tmp_path / "l.csv", f"user_id,item_id,rank\n{rows}\n")
     with pytest.raises(DataError, match=message):
@@ -97,12 +97,12 @@ def test_members_are_marked_or_listed(tmp_path: Path, text: str) -> None:
         ("user_id,colour\na,red\nb,blue\n", "none called 'member'"),
     ],
 )
-def test_what_is_wrong_with_members_is_said(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_files_of_members_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_members(write(tmp_path / "m.csv", text), pa.array(["a", "b"]))
 
 
-def test_texts_by_item_and_none_where_there_is_none(tmp_path: Path) -> None:
+def test_items_without_a_text_have_none(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "item_id,title\n2,two\n1,one\n")
     assert read_texts(path, pa.array([1, 2, 3])) == ["one", "two", None]
     assert read_texts(path, pa.array(["2"])) == ["two"]

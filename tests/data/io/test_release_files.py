@@ -8,7 +8,7 @@ from recveil.data.io.release_files import write_attributes, write_lists, write_v
 from recveil.data.io.user_tables import read_attributes, read_embeddings, read_recommendations
 
 
-def test_what_is_written_is_what_the_readers_read(tmp_path: Path) -> None:
+def test_written_files_are_read_back(tmp_path: Path) -> None:
     ids = np.array(["u9", "u1", "u5"], dtype=object)
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     write_vectors(tmp_path / "u.parquet", "user_id", ids, x)

@@ -97,7 +97,7 @@ def test_the_best_name_wins():
     assert require_column(pa.table({"uid": [1], "user_id": [2]}), USER_NAMES, "f") == "user_id"
 
 
-def test_a_missing_column_says_what_is_there():
+def test_a_missing_column_is_an_error_with_the_existing_ones():
     with pytest.raises(DataError, match=r"f\.csv has no column 'user_id'; its columns are '1', '1193'"):
         require_column(pa.table({"1": [1], "1193": [2]}), USER_NAMES, "f.csv")
 

@@ -30,7 +30,7 @@ def save(path: Path, **columns: object) -> Path:
         ("out.csv", "'tags' cannot be written"),
     ],
 )
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path, name: str, message: str) -> None:
+def test_a_refused_output_leaves_nothing_behind(tmp_path: Path, name: str, message: str) -> None:
     path = save(tmp_path / "e.parquet", tags=[[1], [2], [3]])
     vectors = read_embeddings(path)
     with pytest.raises(RecveilError, match=message):

@@ -94,7 +94,7 @@ def test_a_download_with_the_wrong_checksum_leaves_nothing(publish, cache):
     assert left(cache) == []
 
 
-def test_an_unknown_checksum_is_pinned_and_said(publish, cache, pages, caplog):
+def test_an_unknown_checksum_is_pinned_and_logged(publish, cache, pages, caplog):
     url = publish("modcloth", "/df_modcloth.csv")
     fetch_dataset("modcloth")
     sha = hashlib.sha256(pages["/df_modcloth.csv"]).hexdigest()
@@ -116,7 +116,7 @@ def test_a_broken_table_of_checksums_is_one_sentence(publish, cache):
         fetch_dataset("modcloth")
 
 
-def test_what_is_there_is_not_fetched_again(publish, cache, pages, caplog):
+def test_a_cached_data_set_is_not_fetched_again(publish, cache, pages, caplog):
     publish("ml-1m", "/ml-1m.zip")
     fetch_dataset("ml-1m")
     pages.clear()
@@ -194,7 +194,7 @@ def test_from_an_archive_a_folder_and_a_file(cache, tmp_path):
     assert left(cache) == ["coat", "ml-1m"]
 
 
-def test_from_something_else_keeps_what_is_there(cache, tmp_path):
+def test_a_wrong_source_leaves_the_cache_unchanged(cache, tmp_path):
     (tmp_path / "x.zip").write_bytes(ZIP)
     fetch_dataset("ml-1m", source=tmp_path / "x.zip")
     (tmp_path / "empty").mkdir()
