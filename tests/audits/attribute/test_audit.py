@@ -1,8 +1,7 @@
-"""The audit is audited: worlds with known answers, and attackers made to deceive it."""
+"""The audit in worlds with known answers, and against attackers made to deceive it."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from recveil.attacks.attribute.tasks import Attack, Task
 from recveil.audits.attribute.audit import audit_attribute, list_records, select_users
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import DataError, UsageError
+from recveil.core.result_parts import ClassTarget
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.metrics.leakage import compute_advantage
 from recveil.testing.worlds import (
@@ -28,6 +28,7 @@ from recveil.testing.worlds import (
 )
 
 LINE_AND_QUADRIC = ("logistic", "qda")
+ONE_REPEAT = CrossValidation(repeats=1)
 
 
 def panel(*names: str) -> dict[str, Attack]:
@@ -96,7 +97,7 @@ def test_a_planted_leak_is_found_and_not_overstated(K: int) -> None:
     reached = found.headline.balanced_accuracy
     assert best - 0.12 < reached.value < best + 0.05
     assert found.headline.advantage.value == pytest.approx(compute_advantage(reached.value, K), abs=0.03)
-    assert f"An outsider can guess secret: balanced accuracy {reached.value:.1%}" in found.sentence()
+    assert f"secret: balanced accuracy {reached.value:.1%}" in found.sentence
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])
@@ -111,12 +112,12 @@ def test_where_there_is_no_leak_none_is_reported(K: int) -> None:
     assert verdicts["none"] == 0  # out of reach with so few users
 
 
-def test_with_many_users_no_leak_is_said_to_be_none() -> None:
+def test_with_many_users_and_no_leak_the_verdict_is_none() -> None:
     x, secret = make_no_leak(12_000, 3, 2, rng=rng())
     found = audit_attribute(x, secret, panel("logistic"))
     assert found.detectable < 0.1
     assert found.verdict == "none"
-    assert "No leak of secret found" in found.sentence()
+    assert "secret" in found.sentence
 
 
 @pytest.mark.slow
@@ -140,7 +141,7 @@ def test_an_inverted_leak_is_a_leak(K: int) -> None:
     assert found.headline.balanced_accuracy.high < 1 / K
     assert found.verdict == "leak"
     assert found.headline.inverted
-    assert "Being wrong more often than chance" in found.sentence()
+    assert "wrong more often than chance" in found.sentence
 
 
 @pytest.mark.parametrize("K", [2, 3, 4, 5])
@@ -157,7 +158,7 @@ def test_an_attacker_who_is_always_wrong_knows_everything(K: int) -> None:
 def test_a_label_hidden_from_lines_is_found_by_the_panel(kind: str) -> None:
     x, secret = make_injected_label(kind, n=1000, d=4, size=1.0, step=0.5, rng=rng())
     names = ("logistic", "trees") if kind == "low-bits" else LINE_AND_QUADRIC
-    found = audit_attribute(x, secret, panel(*names), rules=CrossValidation(repeats=1))
+    found = audit_attribute(x, secret, panel(*names), rules=ONE_REPEAT)
     assert found.attacks["logistic"].advantage.value < 0.15
     assert found.headline_attack == names[1]
     assert found.verdict == "leak"
@@ -171,8 +172,7 @@ def test_degenerate_attackers_are_flagged_and_never_count_as_privacy(K: int) -> 
     assert not found.headline.inverted
     assert found.verdict == "inconclusive"
     assert found.p_value == 1
-    assert "the same guess" in found.sentence()
-    # Almost constant is no better, and a sound attacker beside it is heard.
+    # Almost constant is no better, and a sound attacker beside it counts.
     rarely = Fake(lambda truth, inner, rng: (rng.random(len(truth)) < 0.002).astype(int))
     assert audit_attribute(x, secret, {"rarely": rarely}).verdict == "inconclusive"
     both = audit_attribute(x, secret, {"constant": Fake(constant), "right": Fake(right)})
@@ -181,7 +181,7 @@ def test_degenerate_attackers_are_flagged_and_never_count_as_privacy(K: int) -> 
     assert both.verdict == "leak"
 
 
-def test_who_finds_a_rare_class_without_error_is_not_degenerate() -> None:
+def test_an_attacker_that_finds_a_rare_class_without_error_is_not_degenerate() -> None:
     secret = Attribute("rare", np.repeat([0, 1], [4990, 10]), ("many", "few"))
     found = audit_attribute(np.zeros((5000, 1)), secret, {"right": Fake(right)})
     assert not found.headline.degenerate
@@ -189,17 +189,14 @@ def test_who_finds_a_rare_class_without_error_is_not_degenerate() -> None:
 
 
 def test_luck_that_varies_little_is_not_called_privacy() -> None:
-    """Half of each class right in every fold: no variance at all, and yet 40 users say nothing."""
+    """Half of each class right in every fold: no variance at all, and yet 40 users prove nothing."""
     x, secret = labelled(40)
     even = Fake(lambda truth, inner, rng: np.argsort(np.argsort(truth, kind="stable"), kind="stable") % 2)
     found = audit_attribute(x, secret, {"even": even})
     assert found.headline.advantage.high < 0.01
     assert found.verdict == "inconclusive"
-    assert f"With 40 users an advantage of {found.detectable:.2f} or more is surely seen" in found.sentence()
-    assert (
-        "With 12 users not even a full leak is surely seen"
-        in audit_attribute(*labelled(12), panel("logistic")).sentence()
-    )
+    assert f"advantage of {found.detectable:.2f} or more with 95 % power" in found.sentence
+    assert "no leak of any size" in audit_attribute(*labelled(12), panel("logistic")).sentence
 
 
 def test_below_chance_even_when_relabelled_is_never_called_privacy() -> None:
@@ -212,7 +209,7 @@ def test_below_chance_even_when_relabelled_is_never_called_privacy() -> None:
     assert found.verdict == "inconclusive"
 
 
-def test_who_speaks_for_the_panel_is_chosen_on_inner_folds_alone() -> None:
+def test_the_headline_attack_is_chosen_on_inner_folds_alone() -> None:
     x, secret = labelled(400)
     fakes = {
         "flash": Fake(right_on_inner_folds_only),
@@ -220,7 +217,7 @@ def test_who_speaks_for_the_panel_is_chosen_on_inner_folds_alone() -> None:
         "random": Fake(random_guess),
     }
     found = audit_attribute(x, secret, fakes)
-    assert found.chosen == {"flash": 1.0}
+    assert found.fold_shares == {"flash": 1.0}
     assert found.headline_attack == "flash"
     assert found.headline.advantage.value < 0.2  # what it showed on the inner folds does not count
     assert found.verdict != "leak"
@@ -245,7 +242,7 @@ def test_numbers_are_those_of_the_guesses() -> None:
     np.testing.assert_allclose(audit_attribute(x, secret, {"right": Fake(right)}).confusion, np.eye(3))
 
 
-def test_small_classes_are_left_out_with_a_note_and_the_unknown_too() -> None:
+def test_small_classes_and_undisclosed_users_are_left_out_with_a_note() -> None:
     codes = np.concatenate([np.arange(100) % 2, [2, 2, 2], [UNDISCLOSED] * 7])
     secret = Attribute("group", codes, ("a", "b", "tiny"))
     found = audit_attribute(rng().standard_normal((110, 2)), secret, panel("logistic"))
@@ -254,7 +251,8 @@ def test_small_classes_are_left_out_with_a_note_and_the_unknown_too() -> None:
     assert found.n == 100
     assert found.headline.balanced_accuracy.n == 100
     assert "class 'tiny' was left out, its 3 users are too few for 5 folds" in found.notes[0]
-    assert "7 users have no known value" in found.notes[1]
+    assert "7 users are undisclosed" in found.notes[1]
+    assert found.n_undisclosed == 7
 
 
 def test_labels_and_codes_stay_together_where_a_class_in_the_middle_is_left_out() -> None:
@@ -282,10 +280,12 @@ def test_a_class_needs_a_user_in_every_fold_and_inner_fold(folds: int, least: in
         ([0] * 20, ("a",), "nothing to guess"),
         ([UNDISCLOSED] * 20, ("a", "b"), "No user disclosed 'group'"),
         ([0] * 19 + [1], ("a", "b"), "'b' of 'group' has 1 user"),
-        ([0] * 18 + [1] * 2, ("a", "b"), "fewer than two classes of at least 5 users. Use fewer --folds"),
+        ([0] * 18 + [1] * 2, ("a", "b"), "fewer than two classes of at least 5 users. Use fewer folds"),
     ],
 )
-def test_what_nobody_could_guess_is_refused(codes: list[int], labels: tuple[str, ...], message: str) -> None:
+def test_attributes_that_cannot_be_attacked_are_refused(
+    codes: list[int], labels: tuple[str, ...], message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         audit_attribute(np.zeros((20, 2)), Attribute("group", np.array(codes), labels), panel("logistic"))
 
@@ -300,35 +300,33 @@ def test_tables_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DataError, match="is a number, not a class"):
         audit_attribute(x, replace(secret, values=x[:, 0]), panel("logistic"))
     for rules in (CrossValidation(folds=1), CrossValidation(repeats=0)):
-        with pytest.raises(UsageError, match="at least 2 folds and 1 seed"):
+        with pytest.raises(UsageError, match="at least 2 folds and 1 repeat"):
             audit_attribute(x, secret, panel("logistic"), rules=rules)
 
 
 def test_the_same_seed_gives_the_same_document() -> None:
     x, secret = make_planted_leak(150, 4, 3, 1.0, rng=rng())
     one, two, other = (
-        json.dumps(audit_attribute(x, secret, panel("logistic", "knn"), seed=s).to_dict()) for s in (0, 0, 1)
+        audit_attribute(x, secret, panel("logistic", "knn"), rules=ONE_REPEAT, seed=s).to_result() for s in (0, 0, 1)
     )
     assert one == two != other
 
 
-def test_the_document_has_what_the_report_and_the_gates_read() -> None:
+def test_the_result_holds_the_audit() -> None:
     x, secret = make_planted_leak(150, 4, 3, 1.0, rng=rng())
-    found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC), rules=CrossValidation(repeats=1))
-    document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert document["verdict"] == found.verdict
-    assert document["chance"] == pytest.approx(1 / 3)
-    assert document["majority"] == pytest.approx(1 / 3)
-    assert document["counts"] == {"class 0": 50, "class 1": 50, "class 2": 50}
-    assert set(document["attacks"]) == set(LINE_AND_QUADRIC)
-    assert document["headline"]["attack"] in LINE_AND_QUADRIC
-    assert set(document["headline"]["balanced_accuracy"]) == {"value", "low", "high", "n"}
-    np.testing.assert_allclose(np.sum(document["confusion"], axis=1), 1, atol=1e-3)
+    found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC), rules=ONE_REPEAT)
+    result = found.to_result()
+    assert (result.verdict, result.headline.attack) == (found.verdict, found.headline_attack)
+    assert (result.chance, result.majority) == pytest.approx((1 / 3, 1 / 3))
+    assert result.counts == {"class 0": 50, "class 1": 50, "class 2": 50}
+    assert result.attacks == found.attacks
+    np.testing.assert_allclose(np.sum(result.confusion, axis=1), 1, atol=1e-3)
+    assert ClassTarget.model_validate_json(result.model_dump_json()) == result
 
 
 def test_records_are_one_for_each_attacker_and_metric() -> None:
     x, secret = make_planted_leak(100, 3, 2, 1.0, rng=rng())
-    found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC), rules=CrossValidation(repeats=1))
+    found = audit_attribute(x, secret, panel(*LINE_AND_QUADRIC), rules=ONE_REPEAT)
     rows = list_records([found], dataset="made", model="none", defense="none", seed=3)
     assert len(rows) == 3 * 5
     assert {(r.attack, r.metric) for r in rows} >= {("headline", "advantage"), ("qda", "auc")}
@@ -339,7 +337,7 @@ def test_records_are_one_for_each_attacker_and_metric() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 4])
-def test_a_leak_as_large_as_the_audit_says_it_would_see_is_seen(K: int) -> None:
+def test_a_leak_of_the_resolution_is_detected_with_95_percent_power(K: int) -> None:
     """Attackers who know the class exactly so often that their advantage is what the audit can resolve."""
     x, secret = labelled(400, K)
     size = audit_attribute(x, secret, panel("logistic")).resolution
@@ -352,7 +350,7 @@ def test_a_leak_as_large_as_the_audit_says_it_would_see_is_seen(K: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_planted_leak_of_the_size_that_is_called_detectable_is_found() -> None:
+def test_a_planted_leak_of_the_detectable_size_is_found() -> None:
     """A smaller count of what benchmarks/calibration.py shows: attackers must learn it first."""
     rules = CrossValidation(5, 1)
     size = audit_attribute(*make_planted_leak(600, 4, 2, 1.0, rng=rng(7)), rules=rules).detectable
@@ -365,7 +363,7 @@ def test_a_planted_leak_of_the_size_that_is_called_detectable_is_found() -> None
     assert found.count("none") == 0
 
 
-def test_more_users_and_more_folds_see_smaller_leaks() -> None:
+def test_more_users_and_more_repeats_detect_smaller_leaks() -> None:
     def detectable(n: int, margin: float = 0.05, **rules: int) -> float:
         x, secret = labelled(n)
         return audit_attribute(
@@ -373,11 +371,11 @@ def test_more_users_and_more_folds_see_smaller_leaks() -> None:
         ).detectable
 
     assert detectable(100) > detectable(1000) > detectable(10_000) > 0.05
-    assert detectable(1000, seeds=1) > detectable(1000, seeds=4)
+    assert detectable(1000, repeats=1) > detectable(1000, repeats=4)
     assert detectable(10_000, margin=0.2) > 0.2
 
 
-def test_permutations_find_a_leak_and_nothing_where_nothing_is() -> None:
+def test_permutations_find_a_leak_and_none_where_there_is_none() -> None:
     """The smallest p-value that B permutations can give is 1 / (B + 1)."""
     one = {"permutations": 19, "rules": CrossValidation(3, 1)}
     x, secret = make_planted_leak(150, 3, 2, 2.0, rng=rng())
@@ -394,13 +392,13 @@ def test_the_permutation_p_value_is_uniform_where_nothing_leaks() -> None:
     assert abs(np.mean(p) - 0.525) < 0.1
 
 
-def test_who_looks_at_nothing_never_speaks_for_the_panel() -> None:
+def test_blind_attackers_are_never_the_headline() -> None:
     """On inverted vectors the majority has the best plain balanced accuracy of all, and would hide the leak."""
     x, secret = make_inverted_leak(400, 16, 2, rng=rng())
     found = audit_attribute(x, secret, panel("majority", "random", "qda"))
-    assert set(found.chosen) == {"qda"}
+    assert set(found.fold_shares) == {"qda"}
     assert found.verdict == "leak"
     assert found.attacks["majority"].balanced_accuracy.value == 0.5
     assert found.attacks["majority"].degenerate
-    with pytest.raises(UsageError, match="looks at the users"):
+    with pytest.raises(UsageError, match="looks at the user vectors"):
         audit_attribute(x, secret, panel("majority"))

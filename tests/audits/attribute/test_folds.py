@@ -1,4 +1,4 @@
-"""How users are dealt, and that nobody is asked about a user it has learned from."""
+"""Folds: every user is attacked once a repeat, by attackers that have not learned from them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from recveil.attacks.attribute.panels import ATTACKS
+from recveil.attacks.attribute.panels import make_attack
 from recveil.attacks.attribute.tasks import Task
-from recveil.audits.attribute.folds import Folds, play_folds
+from recveil.audits.attribute.folds import CrossValidation, run_attacks_on_folds
 from recveil.core.errors import UsageError
 
 
@@ -34,20 +34,23 @@ def table(n: int = 103, K: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(n, dtype=np.float64)[:, None], codes
 
 
-@pytest.mark.parametrize("rules", [Folds(), Folds(folds=3, seeds=1, inner=4), Folds(folds=2, seeds=3)])
-def test_every_user_is_attacked_once_a_seed_and_never_by_who_knows_them(rules: Folds) -> None:
+@pytest.mark.parametrize(
+    "rules",
+    [CrossValidation(), CrossValidation(folds=3, repeats=1, inner_folds=4), CrossValidation(folds=2, repeats=3)],
+)
+def test_every_user_is_attacked_once_a_repeat_by_attackers_that_do_not_know_them(rules: CrossValidation) -> None:
     x, codes = table()
     spy = Spy()
-    trials = play_folds(x, codes, 3, {"spy": spy}, rules=rules, seed=0)["spy"]
-    assert len(trials) == rules.folds * rules.seeds
+    trials = run_attacks_on_folds(x, codes, 3, {"spy": spy}, rules=rules, seed=0)["spy"]
+    assert len(trials) == rules.folds * rules.repeats
     asked = np.concatenate([t.test.users for t in trials])
-    np.testing.assert_array_equal(np.bincount(asked), rules.seeds)
+    np.testing.assert_array_equal(np.bincount(asked), rules.repeats)
     for task in spy.tasks:
         assert not set(task.train) & set(task.test)
     for number, trial in enumerate(trials):
-        outer, *inners = spy.tasks[number * (rules.inner + 1) : (number + 1) * (rules.inner + 1)]
+        outer, *inners = spy.tasks[number * (rules.inner_folds + 1) : (number + 1) * (rules.inner_folds + 1)]
         np.testing.assert_array_equal(trial.test.users, outer.test)
-        # The inner folds deal out the training users, all of them once, and nobody else.
+        # The inner folds hold the training users, each of them once, and no others.
         np.testing.assert_array_equal(np.sort(trial.inner.users), np.sort(outer.train))
         for inner in inners:
             assert set(inner.train) | set(inner.test) == set(outer.train)
@@ -55,7 +58,7 @@ def test_every_user_is_attacked_once_a_seed_and_never_by_who_knows_them(rules: F
 
 def test_scores_belong_to_their_users() -> None:
     x, codes = table()
-    for trial in play_folds(x, codes, 3, {"spy": Spy()}, rules=Folds(), seed=0)["spy"]:
+    for trial in run_attacks_on_folds(x, codes, 3, {"spy": Spy()}, rules=CrossValidation(), seed=0)["spy"]:
         for scores in (trial.test, trial.inner):
             np.testing.assert_array_equal(scores.score[:, 0], scores.users)
             np.testing.assert_array_equal(scores.truth, codes[scores.users])
@@ -63,45 +66,48 @@ def test_scores_belong_to_their_users() -> None:
 
 def test_folds_are_stratified() -> None:
     codes = np.repeat([0, 1], [90, 10])
-    trials = play_folds(np.zeros((100, 1)), codes, 2, {"spy": Spy()}, rules=Folds(), seed=0)["spy"]
+    trials = run_attacks_on_folds(np.zeros((100, 1)), codes, 2, {"spy": Spy()}, rules=CrossValidation(), seed=0)["spy"]
     assert {int(t.test.truth.sum()) for t in trials} == {2}
 
 
-def test_the_same_seed_deals_the_same_and_another_does_not() -> None:
+def test_the_same_seed_gives_the_same_folds_and_another_does_not() -> None:
     x, codes = table()
-    one, two, other = (play_folds(x, codes, 3, {"spy": Spy()}, rules=Folds(), seed=seed)["spy"] for seed in (0, 0, 1))
+    one, two, other = (
+        run_attacks_on_folds(x, codes, 3, {"spy": Spy()}, rules=CrossValidation(), seed=seed)["spy"]
+        for seed in (0, 0, 1)
+    )
     first = [[t.test.users.tolist() for t in trials] for trials in (one, two, other)]
     assert first[0] == first[1] != first[2]
-    # The repetitions within one audit are dealt anew.
+    # The repeats within one audit have folds of their own.
     assert first[0][:5] != first[0][5:]
 
 
-def test_attackers_meet_the_same_folds_and_do_not_share_their_luck() -> None:
+def test_attackers_share_the_folds_and_not_their_random_draws() -> None:
     x, codes = table()
     a, b, alone = Spy(), Spy(), Spy()
-    play_folds(x, codes, 3, {"a": a, "b": b}, rules=Folds(), seed=0)
-    play_folds(x, codes, 3, {"b": alone}, rules=Folds(), seed=0)
+    run_attacks_on_folds(x, codes, 3, {"a": a, "b": b}, rules=CrossValidation(), seed=0)
+    run_attacks_on_folds(x, codes, 3, {"b": alone}, rules=CrossValidation(), seed=0)
     for one, two in zip(a.tasks, b.tasks, strict=True):
         np.testing.assert_array_equal(one.test, two.test)
-    assert a.draws != b.draws == alone.draws  # what one attacker draws does not depend on who else plays
+    assert a.draws != b.draws == alone.draws  # what one attacker draws does not depend on the other attackers
 
 
 def test_the_test_share_is_test_users_over_training_users() -> None:
-    assert Folds(folds=5).test_share == pytest.approx(20 / 80)
-    assert Folds(folds=2).test_share == pytest.approx(1)
+    assert CrossValidation(folds=5).test_share == pytest.approx(20 / 80)
+    assert CrossValidation(folds=2).test_share == pytest.approx(1)
 
 
 def test_a_smaller_leak_ratio_trains_on_fewer_users_of_every_class() -> None:
     codes = np.repeat([0, 1], [150, 50])
-    spy, rules = Spy(), Folds(5, 1, leak_ratio=0.2)
-    play_folds(np.zeros((200, 1)), codes, 2, {"spy": spy}, rules=rules, seed=0)
+    spy, rules = Spy(), CrossValidation(5, 1, leak_ratio=0.2)
+    run_attacks_on_folds(np.zeros((200, 1)), codes, 2, {"spy": spy}, rules=rules, seed=0)
     outer = [t for t in spy.tasks if len(t.train) == 40]
     assert len(outer) == 5
     assert {tuple(np.bincount(codes[t.train])) for t in outer} == {(30, 10)}
     assert all(not set(t.train) & set(t.test) for t in spy.tasks)
     assert rules.test_share == 1.0
     with pytest.raises(UsageError, match="at or below 0.8"):
-        Folds(5, 1, leak_ratio=0.9)
+        CrossValidation(5, 1, leak_ratio=0.9)
 
 
 def test_the_static_attacker_learns_from_one_table_and_meets_the_users_in_another() -> None:
@@ -109,9 +115,11 @@ def test_the_static_attacker_learns_from_one_table_and_meets_the_users_in_anothe
     codes = rng.integers(2, size=300)
     before = rng.standard_normal((300, 2)) + 3 * codes[:, None]
 
-    def right(seen_in: np.ndarray) -> float:
-        attacks = {"a": ATTACKS["logistic"]("cpu")}
-        played = play_folds(before, codes, 2, attacks, rules=Folds(3, 1), seed=0, seen_in=seen_in)
+    def right(attacked_in: np.ndarray) -> float:
+        attacks = {"a": make_attack("logistic", "cpu")}
+        played = run_attacks_on_folds(
+            before, codes, 2, attacks, rules=CrossValidation(3, 1), seed=0, attacked_in=attacked_in
+        )
         return float(np.mean([(t.test.score.argmax(1) == t.test.truth).mean() for t in played["a"]]))
 
     assert right(before) > 0.9
