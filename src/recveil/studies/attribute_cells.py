@@ -237,17 +237,18 @@ def _record_audit(cell: Cell, audit: TargetAudit | NumericAudit) -> list[Record]
 
 def _summarize_audit(audit: TargetAudit | NumericAudit) -> StoredTarget:
     """Keep what pooling of seeds and the words of a report need."""
-    result = audit.to_result()
-    facts = {"chance": result.chance, "n": result.n}
-    if isinstance(audit, TargetAudit):
-        facts["counts"] = dict(zip(audit.labels, audit.counts, strict=True))
+    result, classes = audit.to_result(), {}
+    if isinstance(audit, TargetAudit):  # a number has no classes to count
+        classes = {"counts": dict(zip(audit.labels, audit.counts, strict=True))}
     return StoredTarget(
         folds=[float(advantage) for advantage in audit.fold_advantages],
         chosen=audit.fold_shares,
         p_value=audit.p_value,
         verdict=result.verdict.value,
         sentence=result.sentence,
-        **facts,
+        chance=result.chance,
+        n=result.n,
+        **classes,
         resolution=result.resolution,
         detectable=result.detectable,
         notes=result.notes,
