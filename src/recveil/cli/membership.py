@@ -93,15 +93,17 @@ class MembershipOptions(ScenarioOptions, CommonOptions):
 
     attacks: Annotated[
         str | None,
-        typer.Option(help="Attacks, separated by commas: see `recveil list attacks`. Simple rules always run."),
+        typer.Option(help="Attacks, separated by commas: see `recveil list membership`. Simple rules always run."),
     ] = None
     attack_option: Annotated[
         list[str] | None, typer.Option(help="Option of an attack, such as dlmia.encoder=beta-vae. Repeatable.")
     ] = None
-    references: Annotated[int, typer.Option(help="Reference models of lira and rmia, an even number.", min=4)] = 16
-    signal: Annotated[str, typer.Option(help="Signal of lira and rmia: rank-percentile, log-odds or bpr-margin.")] = (
-        "rank-percentile"
-    )
+    references: Annotated[
+        int, typer.Option(help="Reference models, an even number, for attacks that need them.", min=4)
+    ] = 16
+    signal: Annotated[
+        str, typer.Option(help="Signal of reference models: rank-percentile, log-odds or bpr-margin.")
+    ] = "rank-percentile"
     inductive: Annotated[
         bool, typer.Option("--inductive", help="Attacks look at half of the target's users and score the others.")
     ] = False
