@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from recveil.core.result_parts import ClassDistance
 from recveil.core.results import CloakResult
 from recveil.report.figures import Plot
 from recveil.report.leak_figures import LeakSection, describe_leaks
@@ -68,9 +69,19 @@ def test_one_point_is_no_curve(full_result: CloakResult) -> None:
 
 
 def test_the_farthest_pairs_come_first_and_at_most_ten(full_result: CloakResult) -> None:
-    section, _ = get_leaks(full_result, "job")
+    leak_map = full_result.before["gender"].leak_map
+    labels = [f"class {i}" for i in range(6)]
+    distances = [
+        ClassDistance(classes=[a, b], value=(j - i) / 10, chance=0.06)
+        for i, a in enumerate(labels)
+        for j, b in enumerate(labels[i + 1 :], i + 1)
+    ]
+    target = full_result.before["gender"].model_copy(
+        update={"leak_map": leak_map.model_copy(update={"distances": distances})}
+    )
+    section = describe_leaks("gender", {"": target})
     assert len(section.pairs) == 10  # of 15
-    assert section.pairs[0].pair == "student – other"
+    assert section.pairs[0].pair == "class 0 – class 5"
     first, last = (float(section.pairs[i].cells[0]) for i in (0, -1))
     assert first > last
     assert first > float(section.pairs[0].chance)
