@@ -22,9 +22,9 @@ def quick() -> AuditProtocol:
 
 @pytest.fixture(scope="session")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set of 400 users: gender leaks strongly, handedness not at all."""
+    """A data set of 500 users: gender leaks strongly, handedness not at all."""
     leaks, rng = {"gender": 3.0, "handedness": 0.0}, make_generator(0, "small")
-    data = make_world(n_users=400, n_items=80, n_interactions=10_000, leaks=leaks, rng=rng).dataset
+    data = make_world(n_users=500, n_items=200, n_interactions=15_000, leaks=leaks, strength=2.4, rng=rng).dataset
     folder = tmp_path_factory.mktemp("data") / "small"
     folder.mkdir()
     interactions = {"user_id": data.user, "item_id": data.item, "timestamp": data.time}
@@ -37,7 +37,7 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def request_small(data_folder: Path) -> TrainRequest:
     """A matrix factorization of the small world."""
-    return TrainRequest(str(data_folder), "bprmf", {"epochs": 5, "embedding_size": 8}, k=10, device="cpu")
+    return TrainRequest(str(data_folder), "bprmf", {"epochs": 10, "embedding_size": 8}, k=10, device="cpu")
 
 
 @pytest.fixture(scope="session")

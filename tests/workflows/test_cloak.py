@@ -1,89 +1,112 @@
-"""A whole `cloak`: what it is worth, what the lists give away, and what is said when that is not known."""
+"""A whole `cloak`: what the table is worth, what the lists reveal, and what is said when that is not known."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from recveil.core.errors import UsageError
+from recveil.core.results import CloakResult
 from recveil.core.types import Dataset
-from recveil.report.html import render
-from recveil.workflows.audit import Protocol
-from recveil.workflows.cloak import Defense, cloak_files
-from recveil.workflows.inputs import Files
-from recveil.workflows.train import Plan, load_data, train_run
+from recveil.data.sources.catalog import load_dataset_or_demo
+from recveil.workflows.audit_protocol import AuditProtocol
+from recveil.workflows.cloak import CloakRequest, cloak_files
+from recveil.workflows.defended_release import ChosenDefense
+from recveil.workflows.inputs import InputFiles
 
-RULES = Protocol(folds=3, seeds=1, device="cpu")
+GAUSSIAN = ChosenDefense("gaussian")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cloaked") / "run"
-    train_run(Plan("demo", "bprmf", {"epochs": 4, "embedding_size": 8}, k=10, device="cpu"), folder)
-    return folder
+def cloak(files: InputFiles, defense: ChosenDefense, protocol: AuditProtocol, out: Path, **request: Any) -> CloakResult:
+    return cloak_files(files, ["gender"], defense, protocol, CloakRequest(out, **request))
 
 
 def test_a_run_is_cloaked_measured_and_its_lists_are_audited(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained_run: Path, tmp_path: Path, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[str] = []
 
-    def counting(name: str, **options: Any) -> Dataset:
+    def count_loads(name: str, **options: Any) -> Dataset:
         loaded.append(name)
-        return load_data(name, **options)
+        return load_dataset_or_demo(name, **options)
 
-    monkeypatch.setattr("recveil.workflows.serving.load_data", counting)
-    files = Files(None, None, run=run)
-    told = cloak_files(files, ["gender"], Defense("gaussian"), RULES, out=tmp_path / "c.parquet", audited=True)
-    utility = told["utility"]
-    assert utility["before"]["ndcg@10"]["value"] > utility["after"]["ndcg@10"]["value"] > 0
-    assert utility["difference"]["ndcg@10"]["low"] < utility["difference"]["ndcg@10"]["value"]
-    assert set(utility["per_class"]) == {"gender"}
-    assert told["lists"]["before"]["gender"]["verdict"] == "leak"
-    advantages = [told["lists"][when]["gender"]["headline"]["advantage"]["value"] for when in ("before", "after")]
-    assert advantages[0] != advantages[1]  # the lists were made anew from the cloaked vectors
-    whole = told["lists"]["after_seen_too"]["gender"]["headline"]["advantage"]
-    assert whole["low"] == 0.0  # nothing left out: what the vectors hide, the lists hide
-    assert whole["value"] < advantages[1]
-    assert any("leave out what each user has touched" in said for said in told["warnings"])
-    assert told["seconds"] >= 0
-    assert sum(group["n"] for group in told["targets"]["gender"]["activity"]) > 0
-    assert loaded == ["demo"]  # once, for the activity and for serving
-    page = render(told)
-    assert "What the lists give away" in page
-    assert "What the recommendations are worth" in page
+    monkeypatch.setattr("recveil.workflows.utility.load_dataset_or_demo", count_loads)
+    new = tmp_path / "not" / "yet"
+    files = InputFiles(None, None, run=trained_run)
+    result = cloak(files, GAUSSIAN, quick, new / "c.parquet", report=new / "r.html", command_line=["recveil", "cloak"])
+    assert len(loaded) == 1  # once, for the activity and for serving
+    assert result.before["gender"].verdict == "leak"
+    assert result.targets["gender"].headline.advantage.value < result.before["gender"].headline.advantage.value
+    assert {*result.static, *result.two_releases} == {"gender"}
+    assert result.before["gender"].leak_map.ranges == result.targets["gender"].leak_map.ranges
+    assert sum(group.n for group in result.targets["gender"].activity) == 500
+    utility = result.utility
+    assert utility.before["ndcg@10"].value != utility.after["ndcg@10"].value
+    assert utility.difference["ndcg@10"].low < utility.difference["ndcg@10"].value
+    assert set(utility.per_class) == {"gender"}
+    assert result.lists.before["gender"].verdict == "leak"
+    omitting, whole = (each["gender"].headline.advantage for each in (result.lists.after, result.lists.after_with_seen))
+    assert whole.low == 0  # lists that omit nothing reveal no more than the vectors
+    assert whole.value < omitting.value
+    assert any("omit" in warning for warning in result.warnings)
+    assert result.command_line == ["recveil", "cloak"]
+    assert "gender" in (new / "r.html").read_text()
+    before, after = (pq.read_table(path) for path in (trained_run / "users.parquet", new / "c.parquet"))
+    assert after.schema.equals(before.schema)
+    assert after["user_id"].equals(before["user_id"])
 
 
-def test_the_paper_s_form_with_data_gets_its_loss_from_the_run(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_a_report_nothing_is_audited_unless_asked(
+    trained_run: Path, tmp_path: Path, quick: AuditProtocol
 ) -> None:
-    monkeypatch.setattr("recveil.models.losses.PAIRS", 256)  # of time
-    told = cloak_files(
-        Files(None, None, run=run), ["gender"], Defense("attrcloak-dd", 0.5), RULES, out=tmp_path / "c.parquet"
-    )
-    assert told["defense"]["displacement"]["relative"] > 0
-    assert pq.read_table(tmp_path / "c.parquet").num_rows == pq.read_table(run / "users.parquet").num_rows
+    files = InputFiles(trained_run / "users.parquet", trained_run / "attributes.parquet")
+    bare = cloak(files, replace(GAUSSIAN, options={"strength": 0.5}), quick, tmp_path / "c.parquet")
+    assert (bare.targets, bare.protocol, bare.utility, bare.frontier) == ({}, None, None, None)
+    assert (bare.defense.strength, bare.defense.options) == (0.5, {})
+    assert bare.defense.displacement > 0
+    audited = cloak(files, GAUSSIAN, quick, tmp_path / "c.parquet", audit=True)
+    assert set(audited.targets) == {"gender"}
+    assert audited.lists is None
 
 
-def test_without_items_and_interactions_the_form_with_data_says_what_to_give(run: Path, tmp_path: Path) -> None:
-    files = Files(run / "users.parquet", run / "attributes.parquet")
-    with pytest.raises(UsageError, match="interactions"):
-        cloak_files(files, ["gender"], Defense("attrcloak-dd"), RULES, out=tmp_path / "c.parquet")
-    half = Files(run / "users.parquet", run / "attributes.parquet", item_embeddings=run / "items.parquet")
-    with pytest.raises(UsageError, match="both --item-embeddings and --interactions"):
-        cloak_files(half, ["gender"], Defense("gaussian"), RULES, out=tmp_path / "c.parquet")
-    assert not (tmp_path / "c.parquet").exists()
+def test_a_defense_that_needs_a_loss_gets_it_from_the_run(
+    trained_run: Path, tmp_path: Path, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recveil.models.losses.MAX_PAIRS", 256)  # to save time
+    defense = ChosenDefense("attrcloak-dd", {"strength": 0.5, "steps": 5})
+    result = cloak(InputFiles(None, None, run=trained_run), defense, quick, tmp_path / "c.parquet")
+    assert result.defense.displacement > 0
+    assert result.defense.options == {"steps": 5}
+    assert pq.read_table(tmp_path / "c.parquet").num_rows == 500
+    tables = InputFiles(trained_run / "users.parquet", trained_run / "attributes.parquet")
+    for files in (tables, replace(tables, item_embeddings=trained_run / "items.parquet")):
+        with pytest.raises(UsageError, match="interactions"):
+            cloak(files, defense, quick, tmp_path / "d.parquet")
+    assert not (tmp_path / "d.parquet").exists()
 
 
-def test_a_run_whose_data_are_gone_is_cloaked_and_the_gap_is_named(run: Path, tmp_path: Path) -> None:
+def test_a_run_whose_data_are_elsewhere_is_cloaked_and_the_gap_is_named(
+    trained_run: Path, tmp_path: Path, quick: AuditProtocol
+) -> None:
     bare = tmp_path / "bare"
     bare.mkdir()
     for name in ("users.parquet", "attributes.parquet"):
-        (bare / name).write_bytes((run / name).read_bytes())
-    files = Files(None, None, run=bare)
-    told = cloak_files(files, ["gender"], Defense("gaussian"), RULES, out=tmp_path / "c.parquet", audited=True)
-    assert "utility" not in told
-    assert any("was not measured" in warning for warning in told["warnings"])
+        (bare / name).write_bytes((trained_run / name).read_bytes())
+    result = cloak(InputFiles(None, None, run=bare), GAUSSIAN, quick, tmp_path / "c.parquet", audit=True)
+    assert result.utility is None
+    assert any("not measured" in warning for warning in result.warnings)
+
+
+def test_the_same_seed_writes_the_same_bytes(trained_run: Path, tmp_path: Path, quick: AuditProtocol) -> None:
+    files = InputFiles(trained_run / "users.parquet", trained_run / "attributes.parquet")
+    for name, seed in (("1", 3), ("2", 3), ("3", 4)):
+        defense = ChosenDefense("noise")
+        cloak(files, defense, replace(quick, seed=seed), tmp_path / f"{name}.parquet")
+    first, again, other = ((tmp_path / f"{name}.parquet").read_bytes() for name in "123")
+    assert first == again != other
+    assert np.isfinite(pq.read_table(tmp_path / "1.parquet")["embedding"].combine_chunks().flatten().to_numpy()).all()

@@ -94,7 +94,11 @@ def _make_embeddable(svg: str, plot: Plot) -> str:
     assert size is not None
     name, (width, height) = html.escape(plot.title, quote=True), size.groups()
     head = f'<svg role="img" aria-label="{name}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
-    # Clip paths are numbered in each drawing; on a page with several, the first would clip them all.
+    # The renderer counts clip paths on from drawing to drawing. Names of this drawing alone keep the paths of several
+    # drawings on a page apart, and make equal results equal pages.
     prefix = "p" + hashlib.sha256(plot.id.encode("utf-8", "replace")).hexdigest()[:8]
-    body = re.sub(r'(\bid="|url\(#)(clip\d)', rf"\g<1>{prefix}-\g<2>", svg[opening.end() :])
+    numbers = {clip: i for i, clip in enumerate(dict.fromkeys(re.findall(r'\bid="(clip\d+)"', svg)))}
+    body = re.sub(
+        r'(\bid="|url\(#)(clip\d+)', lambda match: f"{match[1]}{prefix}-{numbers[match[2]]}", svg[opening.end() :]
+    )
     return f"{head}<title>{name}</title>{body}"
