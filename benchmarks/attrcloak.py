@@ -1,4 +1,4 @@
-"""AttrCloak's privacy loss and its gradient: closed form against automatic differentiation of the slides' formula.
+"""AttrCloak's privacy loss and gradient: closed form against automatic differentiation.
 
     python benchmarks/attrcloak.py [--device cuda] [--users 6040] [--dims 32]
     RECVEIL_DATA=... python benchmarks/attrcloak.py --whole
@@ -36,13 +36,13 @@ Answer = tuple[torch.Tensor, torch.Tensor]
 
 
 def closed_form(x: torch.Tensor, classes: ClassRows, eps: float) -> Answer:
-    """What a step of `attrcloak-df` computes."""
+    """Compute a step of `attrcloak-df`."""
     fit = compute_divergence(classes.compute_moments(x), eps)
     return fit.value, compute_gradient(x, classes, fit)
 
 
 def autograd(x: torch.Tensor, classes: ClassRows, eps: float) -> Answer:
-    """What a step costs that differentiates the long formula."""
+    """Differentiate the long formula, as a step without the closed form would."""
     x = x.clone().requires_grad_()
     value = compute_long_divergence(x, classes, eps)
     (slope,) = torch.autograd.grad(value, x)
@@ -50,7 +50,7 @@ def autograd(x: torch.Tensor, classes: ClassRows, eps: float) -> Answer:
 
 
 def seconds(step: Callable[..., Answer], repeats: int, *given: object) -> float:
-    """Of one call, the median of a row of them, as steps follow each other."""
+    """Return the median seconds of a call, over calls that follow each other as steps do."""
     taken = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -77,7 +77,7 @@ def measure(n: int, d: int, K: int, device: str, repeats: int) -> None:
 
 
 def whole(device: str) -> None:
-    """Seconds of the whole methods on a table of ML-1M, and how often each fits into `attrcloak-df`."""
+    """Print the seconds of whole methods on a table of ML-1M, and their ratio to `attrcloak-df`."""
     split = leave_one_out(load_dataset("ml-1m"))
     x = BPRMF(embedding_size=32, epochs=15, device=device).fit(split, rng=make_generator(0, "train")).user_vectors_
     methods = [AttrCloakDF(device=device), Gaussian(device=device), Sliced(device=device)]

@@ -1,8 +1,8 @@
-"""The audit's speed: the full panel against the same attackers in a plain scikit-learn loop, and growth with the users.
+"""Speed of the audit: the full panel against a plain scikit-learn loop, and growth with the users.
 
     RECVEIL_DATA=... python benchmarks/audit.py [--device cuda] [--seeds 5] [--only mlp-1,mlp-2] [--skip plain,growth]
 
-Both attack 32-dimensional BPR-MF vectors of the data set, gender, in 5 folds x 5 deals. The plain loop standardizes,
+Both attack 32-dimensional BPR-MF vectors of the data set, gender, in 5 folds x 5 repeats. The plain loop standardizes,
 balances the classes and fits the outer folds only; ours also plays the inner folds by which the headline is chosen and
 guesses are relabelled, so its fits are three for each of the loop's. Balanced accuracies must agree to 0.01.
 """
@@ -31,22 +31,22 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.class_weight import compute_sample_weight
 
+from recveil.attacks.attribute.panels import make_panel
 from recveil.attacks.attribute.tasks import Task
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation, run_attacks_on_folds
-from recveil.audits.catalog import panel
-from recveil.core.random import generator
-from recveil.data.sources.catalog import load
+from recveil.core.random import make_generator
+from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
-from recveil.metrics.leakage import balanced_accuracy, confusion
+from recveil.metrics.leakage import balanced_accuracy, compute_confusion
 from recveil.models.bprmf import BPRMF
-from recveil.testing.worlds import no_leak
+from recveil.testing.worlds import make_no_leak
 
 NEURAL = ("logistic", "mlp-1", "mlp-2", "mlp-3", "mlp-4")
 
 
 def plain_panel(seed: int) -> dict:
-    """The attackers of the full panel as scikit-learn has them, with our settings: model, how it is balanced."""
+    """Return the attackers of the full panel as scikit-learn has them: model, way of balancing."""
     weighed = {"class_weight": "balanced"}
 
     def mlp(*hidden: int) -> MLPClassifier:
@@ -82,7 +82,7 @@ def plain_panel(seed: int) -> dict:
 
 
 def plain(name: str, x: np.ndarray, y: np.ndarray, folds: int, seeds: int) -> tuple[float, float]:
-    """Seconds and balanced accuracy of one attacker in the plain loop."""
+    """Return the seconds and the balanced accuracy of one attacker in the plain loop."""
     start, reached = time.perf_counter(), []
     for seed in range(seeds):
         for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, y):
@@ -94,25 +94,25 @@ def plain(name: str, x: np.ndarray, y: np.ndarray, folds: int, seeds: int) -> tu
                 guess = (model.predict_proba(scale.transform(x[test])) / np.bincount(y[train])).argmax(1)
             else:
                 guess = model.predict(scale.transform(x[test]))
-            reached.append(balanced_accuracy(confusion(y[test], guess, 2)))
+            reached.append(balanced_accuracy(compute_confusion(y[test], guess, 2)))
     return time.perf_counter() - start, float(np.mean(reached))
 
 
 def ours(name: str, attack: object, x: np.ndarray, y: np.ndarray, rules: CrossValidation) -> tuple[float, float]:
-    """Seconds and balanced accuracy of one attacker of ours, inner folds included."""
+    """Return the seconds and the balanced accuracy of one attacker of ours, inner folds included."""
     start = time.perf_counter()
     trials = run_attacks_on_folds(x, y, 2, {name: attack}, rules=rules, seed=0)[name]
     seconds = time.perf_counter() - start
     return seconds, float(
-        np.mean([balanced_accuracy(confusion(t.test.truth, t.test.score.argmax(1), 2)) for t in trials])
+        np.mean([balanced_accuracy(compute_confusion(t.test.truth, t.test.score.argmax(1), 2)) for t in trials])
     )
 
 
 def compare(x: np.ndarray, y: np.ndarray, seeds: int, attacks: dict, beside: bool) -> None:
-    """One row for each attacker, and the sums."""
+    """Print one row for each attacker, and the sums."""
     rules = CrossValidation(5, seeds)
     for attack in attacks.values():  # what is compiled or loaded once is not the panel's cost
-        attack.guess(x[:400], y[:400], 2, [Task(np.arange(300), np.arange(300, 400))], rng=generator(0, "warm"))
+        attack.guess(x[:400], y[:400], 2, [Task(np.arange(300), np.arange(300, 400))], rng=make_generator(0, "warm"))
     print("| attacker | plain s | ours s | ratio | plain BAcc | our BAcc |\n| --- | --- | --- | --- | --- | --- |")
     sums = {"all": np.zeros(2), "logistic and MLPs": np.zeros(2)}
     for name, attack in attacks.items():
@@ -129,19 +129,19 @@ def compare(x: np.ndarray, y: np.ndarray, seeds: int, attacks: dict, beside: boo
 
 
 def growth(sizes: list[int], d: int, device: str) -> None:
-    """Seconds of the `fast` panel and the most memory held so far, for ever more users (5 folds, one deal)."""
+    """Print seconds of the `fast` panel and peak memory for growing numbers of users (5 folds, one repeat)."""
     print("\n| users | d | seconds | per 1,000 users | peak memory |\n| --- | --- | --- | --- | --- |")
     for n in sizes:
-        x, secret = no_leak(n, d, 2, rng=generator(0, "growth", str(n)))
+        x, secret = make_no_leak(n, d, 2, rng=make_generator(0, "growth", str(n)))
         start = time.perf_counter()
-        audit_attribute(x, secret, panel("fast", device), rules=CrossValidation(5, 1))
+        audit_attribute(x, secret, make_panel("fast", device), rules=CrossValidation(5, 1))
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(f"| {n:,} | {d} | {seconds:.1f} | {seconds / n * 1000:.2f} | {peak:.1f} GiB |", flush=True)
 
 
 def main() -> None:
-    """Compare, then grow."""
+    """Compare the panel with the plain loop, then measure growth."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--data", default="ml-1m")
@@ -152,13 +152,13 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if "panel" not in given.skip:
-        data = load(given.data)
+        data = load_dataset(given.data)
         split = leave_one_out(data)
-        model = BPRMF(embedding_size=32, epochs=10, device=given.device).fit(split, rng=generator(0, "train"))
+        model = BPRMF(embedding_size=32, epochs=10, device=given.device).fit(split, rng=make_generator(0, "train"))
         secret = data.attributes["gender"].codes
         known = secret >= 0
         x = np.asarray(model.user_vectors_[known], dtype=np.float64)
-        attacks = panel("full", given.device)
+        attacks = make_panel("full", given.device)
         only = NEURAL if given.only == "neural" else [name for name in given.only.split(",") if name]
         chosen = {name: attacks[name] for name in only or attacks}
         compare(x, secret[known], given.seeds, chosen, "plain" not in given.skip)

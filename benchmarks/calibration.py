@@ -1,12 +1,12 @@
-"""The audit is audited: false alarms, power, inversion, injection and coverage, counted over many made-up worlds.
+"""Calibration of the audit: false alarms, power, inversion, injection and coverage over many synthetic worlds.
 
     python benchmarks/calibration.py [--scale 1.0] [--panels fast,full] [--jobs 2] > research/notes/calibration.md
     python benchmarks/calibration.py --coverage [--scale 1.0] [--jobs 2] >> research/notes/calibration.md
 
 With --scale 1 the fast panel is run on 400 worlds without a leak, of which at most 31 may be called one, and on 260
-with one; the full panel on a tenth of these. --coverage deals the users of the worlds without a leak and with a planted
-one five times, as the protocol of published tables does, and counts how many intervals cover the truth. Both print
-their part of the page in Markdown, with the command that made it.
+with one; the full panel on a tenth of these. --coverage repeats cross-validation five times on worlds without a leak
+and with a planted one, as the protocol of published tables does, and counts how many intervals cover the truth. Both
+print their part of the page in Markdown, with the command that made it.
 """
 
 import os
@@ -22,11 +22,17 @@ from collections.abc import Callable
 
 import numpy as np
 
+from recveil.attacks.attribute.panels import make_panel
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
-from recveil.audits.catalog import panel
-from recveil.core.random import generator
-from recveil.testing.worlds import bayes_accuracy, injected_label, inverted_leak, no_leak, planted_leak
+from recveil.core.random import make_generator
+from recveil.testing.worlds import (
+    compute_bayes_accuracy,
+    make_injected_label,
+    make_inverted_leak,
+    make_no_leak,
+    make_planted_leak,
+)
 
 RULES, PROTOCOL = CrossValidation(5, 1), CrossValidation(5, 5)
 WITHOUT = [(200, 300, 8, 2), (100, 300, 16, 3), (100, 600, 8, 5)]  # worlds, users, dimensions, classes
@@ -37,15 +43,15 @@ WITH = [(100, 1000, 4, 2), (60, 1000, 4, 3)]
 def one(job: tuple) -> dict:
     """Audit one world."""
     kind, options, seed, panel_name, rules = job
-    rng = generator(seed, kind, *map(str, options))
+    rng = make_generator(seed, kind, *map(str, options))
     makers: dict[str, Callable] = {
-        "none": lambda n, d, K: no_leak(n, d, K, rng=rng),
-        "planted": lambda n, d, K, size: planted_leak(n, d, K, size, rng=rng),
-        "inverted": lambda n, d, K: inverted_leak(n, d, K, rng=rng),
-        "injected": lambda name, n: injected_label(name, n=n, d=8, rng=rng),
+        "none": lambda n, d, K: make_no_leak(n, d, K, rng=rng),
+        "planted": lambda n, d, K, size: make_planted_leak(n, d, K, size, rng=rng),
+        "inverted": lambda n, d, K: make_inverted_leak(n, d, K, rng=rng),
+        "injected": lambda name, n: make_injected_label(name, n=n, d=8, rng=rng),
     }
     x, secret = makers[kind](*options)[:2]
-    found = audit_attribute(x, secret, panel(panel_name, "cpu"), rules=rules, seed=seed)
+    found = audit_attribute(x, secret, make_panel(panel_name, "cpu"), rules=rules, seed=seed)
     attacks = {**found.attacks, "headline": found.headline}
     spans = {
         name: (a.balanced_accuracy.value, a.balanced_accuracy.low, a.balanced_accuracy.high)
@@ -55,21 +61,23 @@ def one(job: tuple) -> dict:
 
 
 def distance_for(advantage: float, K: int) -> float:
-    """The distance between class means at which the best possible attack has this advantage."""
+    """Find the distance between class means at which the best possible attack has this advantage."""
     low, high = 0.0, 10.0
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if (K * bayes_accuracy(K, middle) - 1) / (K - 1) < advantage else (low, middle)
+        low, high = (
+            (middle, high) if (K * compute_bayes_accuracy(K, middle) - 1) / (K - 1) < advantage else (low, middle)
+        )
     return high
 
 
 def counted(rows: list[dict]) -> str:
-    """Leak, none and inconclusive."""
+    """Count the verdicts leak, none and inconclusive."""
     return " | ".join(str(sum(r["verdict"] == v for r in rows)) for v in ("leak", "none", "inconclusive"))
 
 
 def coverage(rows: list[dict]) -> dict[str, float]:
-    """For each attacker the share of intervals that cover its mean over all worlds of this kind."""
+    """Compute for each attacker the share of intervals that cover its mean over all worlds of this kind."""
     shares = {}
     for name in rows[0]["spans"]:
         spans = np.array([r["spans"][name] for r in rows])
@@ -79,13 +87,13 @@ def coverage(rows: list[dict]) -> dict[str, float]:
 
 
 def listed(shares: dict[str, float]) -> str:
-    """In one line."""
+    """List shares in one line."""
     return ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
 
 
 def covered_by_protocol(scale: float, pool: object) -> None:
-    """How often the intervals of the fast panel cover the truth in five folds dealt five times."""
-    print(f"\n## Coverage, {PROTOCOL.folds} folds x {PROTOCOL.repeats} deals\n")
+    """Print how often the intervals of the fast panel cover the truth in five folds with five repeats."""
+    print(f"\n## Coverage, {PROTOCOL.folds} folds x {PROTOCOL.repeats} repeats\n")
     print(f"Written by `python benchmarks/calibration.py --coverage --scale {scale:g}`, the `fast` panel. Balanced")
     print("accuracy of each attacker, and of the headline, against its mean over the worlds of a row.\n")
     sizes = [one(("none", (n, d, K), 0, "fast", RULES))["detectable"] for _, n, d, K in WITH]
@@ -107,7 +115,7 @@ def covered_by_protocol(scale: float, pool: object) -> None:
 
 
 def section(panel_name: str, scale: float, pool: object) -> None:
-    """Run all worlds with one panel and print what it made of them."""
+    """Run all worlds with one panel and print the verdicts."""
     start = time.time()
 
     def runs(kind: str, options: tuple, count: int) -> list[dict]:
@@ -150,7 +158,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--panels", default="fast,full")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--coverage", action="store_true", help="only how often intervals cover, in five deals")
+    parser.add_argument("--coverage", action="store_true", help="only how often intervals cover, in five repeats")
     given = parser.parse_args()
     if given.coverage:
         with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
@@ -158,7 +166,9 @@ def main() -> None:
         return
     print("# Calibration of the audit\n")
     print(f"Written by `python benchmarks/calibration.py --scale {given.scale:g} --panels {given.panels}`:")
-    print(f"{RULES.folds} folds, one deal, margin 0.05. A planted leak has the best possible advantage that the audit")
+    print(
+        f"{RULES.folds} folds, one repeat, margin 0.05. A planted leak has the best possible advantage that the audit"
+    )
     print("itself calls detectable with that many users.")
     with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
         for name in given.panels.split(","):

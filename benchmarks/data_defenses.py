@@ -1,11 +1,11 @@
-"""Defenses of the data: does training on changed data hide who users are? AttrCloak's Table I, BlurMe and LDP.
+"""Defenses of the data: does training on changed data hide attributes? AttrCloak's Table I, BlurMe and LDP.
 
     RECVEIL_DATA=... python benchmarks/data_defenses.py --data ml-1m --log rows.jsonl
     ... --data lastfm-360k-15k --targets gender,location --log rows.jsonl
     python benchmarks/data_defenses.py --show rows.jsonl > research/results/data_defenses.md
 
 One row for each data set, seed, target and method: the training part is changed, a model of 32 dimensions is trained on
-it anew (settings of the data set, no sense of time), its user vectors are attacked. The seed is that of defense, model
+it (settings of the data set, no sense of time), its user vectors are attacked. The seed is that of defense, model
 and folds. Validation and test items are never changed. Nothing is chosen here: a method's settings are in its name.
 """
 
@@ -21,18 +21,19 @@ import numpy as np
 import rows as rows_of
 from sklearn.linear_model import LogisticRegression
 
-from recveil.attacks.attribute.panels import available
-from recveil.audits.catalog import ATTACKS, MODELS, PANELS
-from recveil.core.random import generator
+from recveil.attacks.attribute.panels import make_attack, make_panel
+from recveil.core.random import make_generator
 from recveil.core.types import Attribute, Dataset, Split
-from recveil.data.sources.catalog import load
+from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
 from recveil.defenses.data.blurme import BlurMe
 from recveil.defenses.data.ldp import LDP
 from recveil.defenses.data.retrain import Retrain
-from recveil.metrics.leakage import balanced_accuracy, confusion
-from recveil.metrics.ranking import Ranks, dot, known_as_misses, ndcg, seen_items
+from recveil.metrics.leakage import balanced_accuracy, compute_confusion
+from recveil.metrics.ranking import Ranks, collect_seen_items, count_known_as_misses, make_dot_scorer, ndcg
+from recveil.models import MODELS
 from recveil.models.construction import find_tuned_options
+from recveil.studies.rank_codec import pack_ranks
 
 METHODS = {
     "none": None,
@@ -51,8 +52,8 @@ LOCATIONS = 6
 
 
 def prepared(data: str) -> Split:
-    """The split, with `location` where the users have a country; without times the held-out items are drawn."""
-    split = leave_one_out(load(data), rng=generator(0, "split"))
+    """Split the data; add `location` where users have a country. Without times, held-out items are drawn."""
+    split = leave_one_out(load_dataset(data), rng=make_generator(0, "split"))
     if "country" not in split.train.attributes:
         return split
     attributes = {**split.train.attributes, "location": located(split.train.attributes["country"])}
@@ -60,7 +61,7 @@ def prepared(data: str) -> Split:
 
 
 def located(country: Attribute) -> Attribute:
-    """The largest countries as classes and one for the rest."""
+    """Make classes of the largest countries, and one of the rest."""
     largest = np.argsort(-country.counts, kind="stable")[: LOCATIONS - 1]
     code = np.full(len(country.labels), len(largest))
     code[largest] = np.arange(len(largest))
@@ -69,55 +70,55 @@ def located(country: Attribute) -> Attribute:
 
 
 def trained(split: Split, given: argparse.Namespace, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """User and item vectors of a model of this split."""
+    """Train a model on the split; return user and item vectors."""
     tuned = dict(find_tuned_options(given.model, given.data)) | {"embedding_size": 32, "recency": 0.0}
     tuned |= {"epochs": given.passes} if given.passes else {}
-    model = MODELS[given.model](**tuned, device=given.device).fit(split, rng=generator(seed, "train"))
+    model = MODELS.make(given.model, **tuned, device=given.device).fit(split, rng=make_generator(seed, "train"))
     return model.user_vectors_, model.item_vectors_
 
 
 def served(score: object, split: Split, known: Split) -> Ranks:
-    """Where the test items stand among what is not in the `known` history.
+    """Rank the test items among the items that are not in the `known` history.
 
     One that the platform was told the user has already (`split.train`) is never recommended: a miss.
     """
-    return known_as_misses(rows_of.ranked(score, known), split.test, seen_items(split.train))
+    return count_known_as_misses(rows_of.ranked(score, known), split.test, collect_seen_items(split.train))
 
 
 def profiles(learned: Dataset, judged: Dataset, secret: Attribute, users: np.ndarray, seed: int) -> float:
-    """What logistic regression guesses from the profiles themselves; it never learns from the user in question."""
+    """Return the balanced accuracy of logistic regression on the profiles, on users it did not learn from."""
     users = users[secret.codes[users] >= 0]
-    codes, part = secret.codes[users], generator(seed, "profiles").permutation(len(users)) % 5
-    x, z = (seen_items(data).astype(np.float64)[users] for data in (learned, judged))
+    codes, part = secret.codes[users], make_generator(seed, "profiles").permutation(len(users)) % 5
+    x, z = (collect_seen_items(data).astype(np.float64)[users] for data in (learned, judged))
     guess = np.empty_like(codes)
     for k in range(5):
         model = LogisticRegression(C=0.03, class_weight="balanced", max_iter=1_000)
         guess[part == k] = model.fit(x[part != k], codes[part != k]).predict(z[part == k])
-    return balanced_accuracy(confusion(codes, guess, len(secret.labels)))
+    return balanced_accuracy(compute_confusion(codes, guess, len(secret.labels)))
 
 
 def attackers(panel: str, device: str | None) -> dict:
-    """Those of the panel, and a forest."""
-    return {name: ATTACKS[name](device) for name in available(tuple(dict.fromkeys((*PANELS[panel], "forest"))))}
+    """Make the attackers of the panel, and a forest."""
+    return {**make_panel(panel, device), "forest": make_attack("forest", device)}
 
 
 def row(key: dict, tables: tuple, changed: Split, split: Split, given: argparse.Namespace) -> dict:
-    """All that is measured of one method and target."""
+    """Measure one method on one target."""
     x, items = tables
     secret, seed = split.train.attributes[key["target"]], key["seed"]
     users = rows_of.others(len(x)) if given.data == "ml-1m" else np.arange(len(x))
     return {
         **key,
         **rows_of.attacked(x, secret, users, attackers(given.panel, given.device), seed),
-        "ranks": rows_of.packed(served(dot(x, items), changed, changed)),
-        "true_history": float(ndcg(served(dot(x, items), changed, split), 10).mean()),
+        "ranks": pack_ranks(served(make_dot_scorer(x, items), changed, changed)),
+        "true_history": float(ndcg(served(make_dot_scorer(x, items), changed, split), 10).mean()),
         "size": len(changed.train) / len(split.train),
         "profiles": [profiles(d, changed.train, secret, users, seed) for d in (split.train, changed.train)],
     }
 
 
 def measure(given: argparse.Namespace) -> None:
-    """Every combination, one line each, until the time is up."""
+    """Measure every combination, one line each, until the time is up."""
     start, split = time.time(), prepared(given.data)
     for seed in map(int, given.seeds.split(",")):
         for method in given.methods.split(";"):
@@ -131,7 +132,7 @@ def measure(given: argparse.Namespace) -> None:
                 if (name := target if aimed else "") not in kept:
                     clock, train = time.perf_counter(), split.train
                     if defense is not None:
-                        train = defense(train, [target], rng=generator(seed, "defense"))
+                        train = defense(train, [target], rng=make_generator(seed, "defense"))
                     seconds, changed = time.perf_counter() - clock, replace(split, train=train)
                     kept[name] = trained(changed, given, seed), changed, seconds
                 tables, changed, seconds = kept[name]
@@ -146,7 +147,7 @@ INTRODUCTION = """# Defenses of the data
 
 Written by `python benchmarks/data_defenses.py --show ...` from rows that the same script measured ({machines}).
 
-The training part is changed and the model trained anew; the table of its user vectors is attacked by attackers who
+The training part is changed and the model trained again; the table of its user vectors is attacked by attackers who
 learn on that same table. Columns as in [post_training.md](post_training.md); seconds are those of the defense, not of
 the training. Lists leave out what the platform knows of a user, and no more: who forgot an interaction may recommend
 the item again, and a test item that BlurMe or LDP happened to add to its user's profile is never recommended: a miss.
@@ -154,7 +155,7 @@ The interval of the change is over users; how much a training varies from seed t
 with few seeds is to be doubted (on ML-100K the undefended model lay between 0.060 and 0.069 over six seeds).
 
 The last four columns: NDCG@10 where lists leave out the true history instead; what logistic regression guesses from the
-profiles themselves (who touched what), learned from them as they were and then shown changed ones, which is BlurMe's
+profiles themselves (users by items), learned from them as they were and then shown changed ones, which is BlurMe's
 own setting, and learned from changed ones; and how many interactions there are, in multiples of the original.
 
 AttrCloak's Table I is the lines `none` and `retrain` (gender on both data sets, age7 on ML-1M, location in six classes
@@ -165,7 +166,7 @@ EXTRA = ("NDCG@10, true history", "profiles, learned before", "profiles, learned
 
 
 def show(paths: str) -> None:
-    """The rows as Markdown."""
+    """Print the rows as Markdown."""
     found = rows_of.read(paths.split(","))
     print(INTRODUCTION.format(machines=", ".join(sorted({r["machine"] for r in found}))))
     for group in dict.fromkeys((r["data"], r["model"], r["target"]) for r in found):

@@ -20,32 +20,33 @@ import numpy as np
 import rows as rows_of
 from post_training import cloaked, trained
 
-from recveil.audits.catalog import ATTACKS, PANELS
+from recveil.attacks.attribute.panels import make_attack, panel_members
 from recveil.core.result_parts import Frontier, FrontierPoint
 from recveil.metrics.pareto import find_knee
 from recveil.metrics.ranking import make_dot_scorer
 from recveil.report.charts import draw_file
 from recveil.report.frontier_section import build_frontier_section
+from recveil.studies.rank_codec import pack_ranks
 from recveil.workflows.defended_release import measure_displacement
 from recveil.workflows.frontier import STRENGTHS
 
 DATA, MODEL, TARGET = "ml-1m", "bprmf", "gender"
 METHODS = ("none", "sliced", "gaussian", "leace", "attrcloak-df", "noise", "u2u", "d2d")
 ONCE = ("none", "d2d")
-ATTACKERS = (*PANELS["fast"], "forest", "svm-rbf")
+ATTACKERS = (*panel_members("fast"), "forest", "svm-rbf")
 
 
 def row(key: dict, x: np.ndarray, out: np.ndarray, items: np.ndarray, split: object) -> dict:
-    """What attackers reach on this table, and what it is worth."""
-    attackers = {name: ATTACKS[name](None) for name in ATTACKERS}
+    """Measure the attackers and the ranking of one table."""
+    attackers = {name: make_attack(name) for name in ATTACKERS}
     secret = split.train.attributes[TARGET]
     found = rows_of.attacked(out, secret, rows_of.others(len(x)), attackers, key["seed"])
-    ranks = rows_of.packed(rows_of.ranked(make_dot_scorer(out, items), split))
+    ranks = pack_ranks(rows_of.ranked(make_dot_scorer(out, items), split))
     return {**key, **found, "displacement": measure_displacement(x, out), "ranks": ranks}
 
 
 def measure(given: argparse.Namespace) -> None:
-    """Every method and strength for every seed of model, defense and folds: one line each."""
+    """Measure every method and strength for every seed of model, defense and folds: one line each."""
     begun = time.time()
     for seed in map(int, given.seeds.split(",")):
         split, x, items = trained(DATA, MODEL, seed, given.device)
@@ -68,7 +69,7 @@ defense and folds, fewer where the last column says so), written by
 `python benchmarks/frontier.py --show frontier.jsonl`.
 
 ML-1M, BPR-MF (d = 32), gender. Attackers: {attackers}.
-Five folds on the 80 % of the users on whom nothing was chosen, each attacker learned anew on the released table. The
+Five folds on the 80 % of the users that no choice was based on, each attacker trained on the released table. The
 advantage is two-sided, of the headline attacker, with its 95 % interval (corrected resampled t over the folds of all
 seeds). NDCG@10 on the test item, whole catalog ranked: change in per cent, paired by user, mean over seeds first. Every
 method has its defaults, `strength` is the straight walk from the table as it is to the full defense; with a search for
@@ -81,7 +82,7 @@ each method: [post_training.md](post_training.md).
 
 
 def show(given: argparse.Namespace) -> None:
-    """The rows as Markdown on stdout, and the figure beside it."""
+    """Print the rows as Markdown, and draw the figure."""
     found = rows_of.read(given.show.split(","))
     groups: dict[tuple, list[dict]] = {}
     for r in found:
@@ -110,7 +111,7 @@ FOUND = (
 
 
 def point(mine: list[dict], start: list[dict]) -> FrontierPoint:
-    """One method at one strength, as the figure wants it."""
+    """Return one method at one strength, for the figure."""
     lost = 0.0 if mine is start else -rows_of.change(mine, start).value / 100
     strength = 0.0 if mine is start else mine[0]["strength"]
     named = {"method": mine[0]["method"], "strength": strength, "displacement": mine[0]["displacement"]}
@@ -118,7 +119,7 @@ def point(mine: list[dict], start: list[dict]) -> FrontierPoint:
 
 
 def line(mine: list[dict], start: list[dict], *, marked: bool) -> str:
-    """One row of the table."""
+    """Format one row of the table."""
     a, c = rows_of.advantage(mine), rows_of.change(mine, start)
     none = mine is start
     cells = [

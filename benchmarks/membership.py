@@ -1,4 +1,4 @@
-"""Membership inference: shadow x target grids, ablation, generators, the defense, checks; and the time of DL-MIA.
+"""Membership inference: shadow x target grids, ablation, generators, defense, checks; and the time of DL-MIA.
 
     RECVEIL_DATA=... python benchmarks/membership.py --part heat --data ml-1m --kind general --log rows.jsonl
     RECVEIL_DATA=... python benchmarks/membership.py --part ablation --seeds 0 1 2 3 4 --log rows.jsonl
@@ -68,7 +68,7 @@ class Once:
         self.model, self.trained = model, False
 
     def fit(self, split: object, *, rng: np.random.Generator) -> "Once":
-        """The same data every time, so the same model."""
+        """Train the model the first time; the data are the same every time."""
         if not self.trained:
             self.model.fit(split, rng=rng)
             self.trained = True
@@ -79,7 +79,7 @@ class Once:
 
 
 class Blank:
-    """Stands in for a model whose lists are known."""
+    """A stand-in for a model whose lists are known."""
 
     def fit(self, split: object, *, rng: np.random.Generator) -> "Blank":
         """Learn nothing but the size of the catalog."""
@@ -87,13 +87,13 @@ class Blank:
         return self
 
     def score(self, users: np.ndarray) -> np.ndarray:
-        """All alike."""
+        """Score all items alike."""
         return np.zeros((len(users), self.items))
 
 
 @dataclass
 class Stage:
-    """The users of a data set dealt by one seed, and what was served to them."""
+    """The users of a data set split by one seed, and the lists served to them."""
 
     data: str
     kind: str
@@ -117,7 +117,7 @@ class Stage:
         print(f"{said}; item vectors {time.perf_counter() - start:.0f} s", flush=True)
 
     def served(self, model: str, side: str, policy: str) -> ServedPlatform:
-        """What this model serves on this side: from memory, from the cache, or trained now."""
+        """Return the lists of this model on this side: from memory, from the cache, or trained now."""
         key = (model, side, policy)
         if key not in self.lists:
             self.lists[key] = self._serve(*key)
@@ -148,7 +148,7 @@ class Stage:
 
 
 def played(stage: Stage, shadow: ServedPlatform, target: ServedPlatform, attacks: dict) -> dict:
-    """What one game came to, with the worth of the lists."""
+    """Play one game; return the results of the attacks and the hit rates of the lists."""
     start = time.perf_counter()
     audit = run_membership_attacks(build_game(shadow, target), attacks, seed=stage.seed, jointly=False)
     hits = measure_hit_rates(target)
@@ -159,7 +159,7 @@ def played(stage: Stage, shadow: ServedPlatform, target: ServedPlatform, attacks
 
 
 def heat(stage: Stage) -> Iterator[tuple[dict, object]]:
-    """Every shadow against every target, by both policies."""
+    """Yield every shadow against every target, by both policies."""
     models = stage.given.models or KINDS[stage.kind]
     attacks = {"biased": Biased(device=stage.given.device), "dlmia": DLMIA(device=stage.given.device)}
     for policy, target, shadow in itertools.product(stage.given.policies, models, models):
@@ -170,7 +170,7 @@ def heat(stage: Stage) -> Iterator[tuple[dict, object]]:
 
 
 def ablation(stage: Stage) -> Iterator[tuple[dict, object]]:
-    """DL-MIA, and what is left of it without each part."""
+    """Yield DL-MIA, whole and without each part."""
     full = DLMIA(device=stage.given.device)
     attacks = {"biased": Biased(device=stage.given.device), "dlmia": full, "no-reweight": replace(full, reweight=False)}
     attacks |= {name: replace(full, encoder=name) for name in ENCODERS if name != "dual"}
@@ -182,7 +182,7 @@ def ablation(stage: Stage) -> Iterator[tuple[dict, object]]:
 
 
 def generators(stage: Stage) -> Iterator[tuple[dict, object]]:
-    """Item vectors by matrix factorization, and from hashed titles."""
+    """Yield games with item vectors from matrix factorization, and from hashed titles."""
     where = stage.given.texts or Path(os.environ["RECVEIL_DATA"]) / stage.data / "items.parquet"
     titles = encode_item_texts(read_texts(Path(where), stage.parts.item_part.item_ids))
     attacks = {"biased": Biased(device=stage.given.device), "dlmia": DLMIA(device=stage.given.device)}
@@ -191,7 +191,7 @@ def generators(stage: Stage) -> Iterator[tuple[dict, object]]:
         seen = [
             replace(s, watched=replace(s.watched, item_vectors=vectors)) for s in pair(stage, shadow, target, policy)
         ]
-        return played(stage, *seen, attacks)
+        return played(stage, seen[0], seen[1], attacks)
 
     kinds = {"factors": stage.vectors, "hashed titles": titles}
     for policy, (shadow, target), name in itertools.product(stage.given.policies, pairs(stage), kinds):
@@ -202,7 +202,7 @@ def generators(stage: Stage) -> Iterator[tuple[dict, object]]:
 
 
 def defense(stage: Stage) -> Iterator[tuple[dict, object]]:
-    """Undefended; defended against an attacker who does not know of it; and against one who does."""
+    """Yield games without the defense, against a static attacker, and against an adaptive one."""
     attacks = {"biased": Biased(device=stage.given.device), "dlmia": DLMIA(device=stage.given.device)}
     method = Popularity(stage.given.pool or POOL[stage.kind])
 
@@ -226,17 +226,17 @@ def defense(stage: Stage) -> Iterator[tuple[dict, object]]:
 
 
 def pairs(stage: Stage) -> list[list[str]]:
-    """Shadow and target of each setting that was asked for."""
+    """List shadow and target of each requested setting."""
     return [text.split(":") for text in stage.given.pairs or ["{1}:{2}".format(*KINDS[stage.kind])]]
 
 
 def pair(stage: Stage, shadow: str, target: str, policy: str) -> tuple[ServedPlatform, ServedPlatform]:
-    """Both platforms."""
+    """Return both platforms of a setting."""
     return stage.served(shadow, "shadow", policy), stage.served(target, "target", policy)
 
 
 def on_stages(part: Callable[[Stage], Iterator[tuple[dict, object]]]) -> Callable[..., Iterator[tuple[dict, object]]]:
-    """A part that is played on one stage for each seed."""
+    """Make a part that is played on one stage for each seed."""
 
     def play(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
         for seed in given.seeds:
@@ -250,7 +250,7 @@ PARTS = {one.__name__: on_stages(one) for one in (heat, ablation, generators, de
 
 
 def features(given: argparse.Namespace) -> None:
-    """Pictures of one setting into a folder, and a row that says how far apart their clouds are."""
+    """Draw one setting into a folder, and log how far apart its clouds are."""
     import membership_features as pictures
 
     stage = Stage(given.data, given.kind, given.seeds[0], given)
@@ -269,7 +269,7 @@ def features(given: argparse.Namespace) -> None:
 
 
 def measure(given: argparse.Namespace) -> None:
-    """All rows of one part that the log does not hold yet."""
+    """Measure all rows of one part that the log does not hold yet."""
     start = time.perf_counter()
     world = {"part": given.part, "data": given.data, "kind": given.kind}
     done = [] if not Path(given.log).exists() else rows_of.read([given.log])
@@ -286,7 +286,7 @@ def measure(given: argparse.Namespace) -> None:
 
 
 def speed(given: argparse.Namespace) -> None:
-    """One DL-MIA setting with each encoder: wall is what a user waits, CPU what the process computed.
+    """Time one DL-MIA setting with each encoder: wall seconds, and CPU seconds of the process.
 
     A short training goes first, so that no row pays for starting up the device.
     """
@@ -304,14 +304,14 @@ def speed(given: argparse.Namespace) -> None:
 
 
 def made_up(users: int, vectors: np.ndarray, rng: np.random.Generator) -> Shadow:
-    """Users who touch and are served random items; half of them are members."""
+    """Make users with random histories and lists; half of them are members."""
     histories = rng.integers(ITEMS, size=(users, HISTORY))
     lists = rng.integers(ITEMS, size=(users, LISTED))
     return Shadow(Watched(list(histories), lists, vectors), np.arange(users) % 2 == 0)
 
 
 def seconds(one: DLMIA, known: Shadow, target: Watched) -> tuple[float, float]:
-    """Wall and CPU seconds of fitting and scoring; scores come to the CPU, so the device is done by then."""
+    """Return wall and CPU seconds of fitting and scoring; the scores are on the CPU, so the device is done."""
     wall, cpu = time.perf_counter(), time.process_time()
     one.fit([known], reference=target, rng=make_generator(0, "attack")).score(target)
     return time.perf_counter() - wall, time.process_time() - cpu

@@ -1,8 +1,8 @@
-"""Is a membership audit to be trusted? No alarm where nothing leaks, and an overfitted model is found.
+"""Checks of the membership audit: no alarm without a leak, and an overfitted model is found.
 
-`null`: recommenders are trained on everybody, and who is called a member is chance. Each run deals the users anew,
-trains anew and lets every attack and every rule speak; what counts is how often an interval misses one half. `power`:
-the same recommender with the settings that were found for the data and overfitted on purpose. Parts of `membership.py`.
+`null`: recommenders are trained on all users, and members are drawn at random. Each run splits the users again, trains
+again and runs every attack and every rule; the result is how often an interval misses one half. `power`: the same
+recommender with tuned settings and overfitted on purpose. Parts of `membership.py`.
 """
 
 import argparse
@@ -34,13 +34,13 @@ MODELS = {"as tuned": {}, "overfitted": OVERFITTED}
 
 
 def attacks(device: str) -> dict:
-    """All that there are."""
+    """Make all attacks."""
     learning = {"biased": Biased(device=device), "dlmia": DLMIA(device=device)}
     return {**learning, "shadowfree": ShadowFree(), "lira": LiRA(), "rmia": RMIA()}
 
 
 def null(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
-    """Runs without any difference, one after the other; a small ALS is quick, and nothing depends on its being good."""
+    """Yield runs without any difference between members and non-members, on a small and quick ALS."""
     data = load_dataset_or_demo(given.data, seed=0)
 
     def model() -> ALS:
@@ -70,7 +70,7 @@ def null(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
 
 
 def power(given: argparse.Namespace) -> Iterator[tuple[dict, object]]:
-    """ALS as it should be and overfitted, all users served by the same rule."""
+    """Yield ALS with tuned settings and overfitted, all users served by the same rule."""
 
     def run(seed: int, options: dict) -> dict:
         model = MethodConfig("als", options)

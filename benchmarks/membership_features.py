@@ -1,4 +1,4 @@
-"""What DL-MIA makes of difference vectors, as pictures (its Figures 1 and 5): t-SNE of two clouds in each panel.
+"""Difference vectors and features of DL-MIA as pictures (its Figures 1 and 5): t-SNE of two clouds in each panel.
 
 Figure 1: difference vectors of shadow and target, and for the target those an outsider makes beside those that the
 recommender's own item states make. Two tables of item vectors share no axes, so the second kind looks apart whatever it
@@ -34,7 +34,7 @@ Panels = dict[str, dict[str, np.ndarray]]
 
 
 def panels(shadow: ServedPlatform, target: ServedPlatform, own: np.ndarray, seed: int, device: str) -> Panels:
-    """The clouds of each panel; `own` are the target's own item states, NaN for items it does not know."""
+    """Compute the clouds of each panel; `own` are the target's item states, NaN for unknown items."""
     full = DLMIA(device=device)
     found = {}
     for when, attack in (("before", replace(full, reweight=False)), ("after", full)):
@@ -56,9 +56,9 @@ def panels(shadow: ServedPlatform, target: ServedPlatform, own: np.ndarray, seed
 
 
 def estimates(seen: Watched, own: np.ndarray) -> Panels:
-    """The target's difference vectors by the outsider's table, as it is and turned, and by the recommender's.
+    """Compute the target's difference vectors by the outsider's table, plain and rotated, and by the recommender's.
 
-    Users who touched nothing that the recommender knows have none by its states, and are left out.
+    Users without an interaction that the recommender knows have none by its states, and are left out.
     """
     known = np.isfinite(own).all(1)
     users = [u for u, history in enumerate(seen.histories) if known[history].any()]
@@ -77,7 +77,7 @@ def estimates(seen: Watched, own: np.ndarray) -> Panels:
 
 
 def apart(clouds: dict[str, np.ndarray]) -> float:
-    """How well two clouds are told apart; rows of the same user may be in both, and are then left out together."""
+    """Measure how well two clouds are told apart; rows of the same user are left out together."""
     x, y = np.concatenate(list(clouds.values())), np.repeat([0, 1], [len(c) for c in clouds.values()])
     sizes = {len(cloud) for cloud in clouds.values()}
     fold = (
@@ -89,7 +89,7 @@ def apart(clouds: dict[str, np.ndarray]) -> float:
 
 
 def picture(clouds: dict[str, np.ndarray], title: str, seed: int) -> str:
-    """Both clouds in the plane of one t-SNE."""
+    """Draw both clouds in the plane of one t-SNE."""
     rng = make_generator(seed, "shown")
     some = {name: x[rng.choice(len(x), min(SHOWN, len(x)), replace=False)] for name, x in clouds.items()}
     flat = StandardScaler().fit_transform(np.concatenate(list(some.values())))

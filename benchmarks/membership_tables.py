@@ -1,4 +1,4 @@
-"""Rows of `benchmarks/membership.py` as Markdown: what `--show` prints.
+"""Rows of `benchmarks/membership.py` as Markdown: the page that `--show` prints.
 
 A cell is the AUC with its interval; over several seeds the mean, and the smallest and largest of the seeds.
 """
@@ -21,7 +21,7 @@ NOTE = (
 
 
 def page(rows: list[dict]) -> str:
-    """All parts that were measured."""
+    """Write all parts that were measured."""
     titles = {
         "heat": ("Shadow x target (DL-MIA, Figure 3)", heat),
         "ablation": ("Ablation (DL-MIA, Table 2)", flat("setting")),
@@ -40,13 +40,13 @@ def page(rows: list[dict]) -> str:
 
 
 def worlds(rows: list[dict]) -> Iterable[list[dict]]:
-    """Rows by data set, kind and policy, in the order they were measured."""
+    """Group rows by data set, kind and policy, in the order they were measured."""
     for key in unique((row["data"], row["kind"], row["policy"]) for row in rows):
         yield [row for row in rows if (row["data"], row["kind"], row["policy"]) == key]
 
 
 def heading(rows: list[dict]) -> str:
-    """Which world, how many users and seeds, and what the lists are worth."""
+    """Write the world, its numbers of users and seeds, and the hit rates of the lists."""
     first, seeds = rows[0], len({row["seed"] for row in rows})
     plain = [row for row in rows if row.get("game", "undefended") == "undefended"]
     worth = {who: np.mean([row["utility"][who]["value"] for row in plain]) for who in ("members", "others")}
@@ -58,7 +58,7 @@ def heading(rows: list[dict]) -> str:
 
 
 def heat(rows: list[dict]) -> Iterable[str]:
-    """A square for the best rule and for each attack."""
+    """Write a square for the best rule and for each attack."""
     yield heading(rows)
     shadows, targets = (unique(row[side] for row in rows) for side in ("shadow", "target"))
     for name in ("best rule", *attacks(rows)):
@@ -70,7 +70,7 @@ def heat(rows: list[dict]) -> Iterable[str]:
 
 
 def flat(what: str) -> Callable[[list[dict]], Iterable[str]]:
-    """A line for each setting, with a column for the best rule and for each attack."""
+    """Write a line for each setting, with a column for the best rule and for each attack."""
 
     def show(rows: list[dict]) -> Iterable[str]:
         yield heading(rows)
@@ -87,9 +87,9 @@ def flat(what: str) -> Callable[[list[dict]], Iterable[str]]:
 
 
 def null(rows: list[dict]) -> Iterable[str]:
-    """How often each interval missed one half where there was nothing to find."""
+    """Write how often each interval missed one half where there was no leak."""
     yield (
-        f"{len(rows)} runs on {rows[0]['data']}: users dealt anew, shadow and target trained on everybody, and who is "
+        f"{len(rows)} runs on {rows[0]['data']}: users split again, shadow and target trained on all users, and who is "
         f"called a member is chance ({rows[0]['n']} target users). `out` counts the intervals of the AUC that miss one "
         "half; they hold for all lines together, so that of 100 runs 5 should have one that does."
     )
@@ -105,7 +105,7 @@ def null(rows: list[dict]) -> Iterable[str]:
 
 
 def power(rows: list[dict]) -> Iterable[str]:
-    """ALS with good settings and with bad ones."""
+    """Write the results of ALS with tuned settings and overfitted."""
     seeds = len({row["seed"] for row in rows})
     bad = next(row["options"] for row in rows if row["options"])
     how = ", ".join(f"{name} {value:g}" for name, value in bad.items())
@@ -135,7 +135,7 @@ PANELS = {
 
 
 def features(rows: list[dict]) -> Iterable[str]:
-    """How far apart the clouds of each panel are, and the pictures."""
+    """Write how far apart the clouds of each panel are, with the pictures."""
     row = rows[-1]
     yield (
         f"{row['data']}, shadow {row['shadow']}, target {row['target']}, others served by `{row['policy']}`, "
@@ -148,17 +148,17 @@ def features(rows: list[dict]) -> Iterable[str]:
 
 
 def attacks(rows: list[dict]) -> list[str]:
-    """What is not a rule."""
+    """List the attacks that are no rules."""
     return [name for name, one in rows[0]["attacks"].items() if not one["rule"]]
 
 
 def best_rule(row: dict) -> str:
-    """The rule with the largest AUC on the target."""
+    """Find the rule with the largest AUC on the target."""
     return max((n for n, one in row["attacks"].items() if one["rule"]), key=lambda n: row["attacks"][n]["auc"]["value"])
 
 
 def cell(rows: list[dict], name: str) -> str:
-    """One AUC, and of which rule."""
+    """Format one AUC, and the rule it belongs to."""
     if not rows:
         return ""
     chosen = [best_rule(row) if name == "best rule" else name for row in rows]
@@ -169,24 +169,24 @@ def cell(rows: list[dict], name: str) -> str:
 
 
 def change(rows: list[dict]) -> str:
-    """By how much the others' hit rate changed; nothing where it could not."""
+    """Format the change of the non-members' hit rate; empty where there is none."""
     found = [row["others_lost"] for row in rows]
     return "" if rows[0].get("game") == "undefended" else spread(found, "+")
 
 
 def spread(found: list[dict], sign: str = "") -> str:
-    """Value and interval of one, mean and range of several."""
+    """Format value and interval of one number, or mean and range of several."""
     values = [one["value"] for one in found]
     low, high = (found[0]["low"], found[0]["high"]) if len(found) == 1 else (min(values), max(values))
     return f"{np.mean(values):{sign}.3f} [{low:{sign}.3f}, {high:{sign}.3f}]"
 
 
 def table(lines: list[list[str]]) -> str:
-    """Markdown, the first line as head."""
+    """Write a Markdown table; the first line is the head."""
     rows = [f"| {' | '.join(line)} |" for line in lines]
     return "\n".join([rows[0], "| --- " * len(lines[0]) + "|", *rows[1:]])
 
 
 def unique(values: Iterable) -> list:
-    """Each once, in order."""
+    """List each value once, in order."""
     return list(dict.fromkeys(values))

@@ -25,15 +25,18 @@ from pathlib import Path
 import numpy as np
 import rows as rows_of
 
-from recveil.attacks.attribute.panels import available
-from recveil.attacks.attribute.surfaces import two_releases
-from recveil.audits.catalog import ATTACKS, EMBEDDING_DEFENSES, MODELS, PANELS
-from recveil.core.random import generator
-from recveil.data.sources.catalog import load
+from recveil.attacks.attribute import ATTRIBUTE_ATTACKS
+from recveil.attacks.attribute.panels import make_attack, make_panel
+from recveil.attacks.attribute.surfaces import join_releases
+from recveil.core.random import make_generator
+from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
-from recveil.metrics.ranking import dot, ndcg
+from recveil.defenses import DEFENSES
+from recveil.metrics.ranking import make_dot_scorer, ndcg
+from recveil.models import MODELS
 from recveil.models.construction import find_tuned_options
-from recveil.models.losses import bpr_of_users
+from recveil.models.losses import make_bpr_loss
+from recveil.studies.rank_codec import pack_ranks
 from recveil.workflows.defended_release import measure_displacement
 
 METHODS = ("none", "attrcloak-dd", "attrcloak-df", "u2u", "d2d", "noise", "leace", "gaussian", "attrcloak", "sliced")
@@ -60,36 +63,37 @@ QUICK = ("logistic", "lda", "qda", "knn", "forest", "xgboost", "mlp-2", "mlp-3")
 
 
 def trained(data: str, name: str, seed: int, device: str | None) -> tuple:
-    """A split and the user and item vectors of a model of it."""
-    split = leave_one_out(load(data))
+    """Train a model; return the split and the user and item vectors."""
+    split = leave_one_out(load_dataset(data))
     tuned = {k: v for k, v in find_tuned_options(name, data).items() if k not in ("recency", "embedding_size")}
     size = 32 if name != "puresvd" else 48 if split.train.n_users > 2000 else 24
-    model = MODELS[name](**tuned, embedding_size=size, device=device).fit(split, rng=generator(seed, "train"))
+    model = MODELS[name](**tuned, embedding_size=size, device=device).fit(split, rng=make_generator(seed, "train"))
     return split, model.user_vectors_, model.item_vectors_
 
 
 def cloaked(method: str, options: dict, x: np.ndarray, codes: np.ndarray, world: tuple, seed: int) -> tuple:
-    """The table and the seconds."""
+    """Apply a method; return the table and the seconds."""
     if method == "none":
         return x, 0.0
     split, items, device = world
-    loss = bpr_of_users(split.train, items, device=device, rng=generator(seed, "loss"))
+    loss = make_bpr_loss(split.train, items, device=device, rng=make_generator(seed, "loss"))
     start = time.perf_counter()
-    defense = EMBEDDING_DEFENSES[method](device=device, **options)
-    out = defense(x, codes[:, None], rng=generator(seed, "cloak"), utility=loss)
+    defense = DEFENSES.make(method, device=device, **options)
+    out = defense(x, codes[:, None], rng=make_generator(seed, "cloak"), utility=loss)
     return out, time.perf_counter() - start
 
 
 def attackers(target: str, device: str | None, panel: str | None = None) -> dict:
-    """The full panel, or what many classes leave time for."""
-    names = PANELS[panel] if panel else QUICK if target in SLOW else PANELS["full"]
-    return {name: ATTACKS[name](device) for name in available(names)}
+    """Make the full panel, or a quicker one for many classes."""
+    if panel is None and target in SLOW:
+        return {name: make_attack(name, device) for name in QUICK if ATTRIBUTE_ATTACKS.traits(name).is_installed}
+    return make_panel(panel or "full", device)
 
 
 def choose(given: argparse.Namespace) -> None:
     """Try every setting of every method on the validation users and keep one of each."""
     split, x, items = trained("ml-1m", "bprmf", CHOICE_SEED, given.device)
-    before = ndcg(rows_of.ranked(dot(x, items), split, "valid"), 10).mean()
+    before = ndcg(rows_of.ranked(make_dot_scorer(x, items), split, "valid"), 10).mean()
     users, tried = rows_of.validation_users(len(x)), {}
     for method in [m for m in given.methods.split(";") if m in GRID]:
         tried[method] = []
@@ -102,36 +106,38 @@ def choose(given: argparse.Namespace) -> None:
 
 
 def tried_once(method: str, options: dict, x: np.ndarray, world: tuple, target: str, users: np.ndarray) -> tuple:
-    """The advantage among the validation users and NDCG@10 of the validation items."""
+    """Return the advantage among the validation users and NDCG@10 of the validation items."""
     split, items, device = world
     secret = split.train.attributes[target]
     out, _ = cloaked(method, options, x, secret.codes, world, CHOICE_SEED)
     found = rows_of.attacked(out, secret, users, attackers(target, device, "fast"), CHOICE_SEED)
-    return rows_of.advantage([found]).value, ndcg(rows_of.ranked(dot(out, items), split, "valid"), 10).mean()
+    return rows_of.advantage([found]).value, ndcg(
+        rows_of.ranked(make_dot_scorer(out, items), split, "valid"), 10
+    ).mean()
 
 
 def kept(tried: list[dict]) -> dict:
-    """The most private setting within the allowed loss, or the one that loses least."""
+    """Choose the most private setting within the allowed loss, or the one that loses least."""
     allowed = [t for t in tried if t["change"] >= LOSS]
     best = min(allowed, key=lambda t: t["advantage"]) if allowed else max(tried, key=lambda t: t["change"])
     return best["options"]
 
 
 def searches(paths: str) -> dict[str, list[dict]]:
-    """What was tried of each method, from one file or several."""
+    """Read the settings tried of each method, from one file or several."""
     parts = [json.loads(Path(p).read_text(encoding="utf-8")) for p in paths.split(",")]
     return {m: part[m] for m in METHODS for part in parts if m in part}
 
 
 def settings_of(path: str | None) -> dict[str, dict]:
-    """For each method what was chosen (the defaults where no search is given), and the fixed weights."""
+    """Return the chosen setting of each method (the defaults without a search), and the fixed weights."""
     chosen = {m: kept(t) for m, t in searches(path).items()} if path else {}
     fixed = {f"{m}, weight {w:g}": {"weight": w} for m in ("attrcloak-dd", "attrcloak-df") for w in WEIGHTS}
     return {**{m: {} for m in METHODS}, **chosen, **fixed}
 
 
 def row(key: dict, options: dict, x: np.ndarray, world: tuple) -> dict:
-    """All that is measured of one method."""
+    """Measure one method."""
     split, items, device = world
     method, target, seed = (key[k] for k in ("method", "target", "seed"))
     secret, plain = split.train.attributes[target], method.split(",")[0]
@@ -140,8 +146,8 @@ def row(key: dict, options: dict, x: np.ndarray, world: tuple) -> dict:
     found = rows_of.attacked(out, secret, users, attackers(target, device), seed)
     past = {}
     if plain != "none":
-        both = {n: ATTACKS[n](device) for n in ("logistic", "forest" if target in SLOW else "trees")}
-        past = rows_of.attacked(two_releases(x, out), secret, users, both, seed)
+        both = {n: make_attack(n, device) for n in ("logistic", "forest" if target in SLOW else "trees")}
+        past = rows_of.attacked(join_releases(x, out), secret, users, both, seed)
     return {
         **key,
         **found,
@@ -149,13 +155,13 @@ def row(key: dict, options: dict, x: np.ndarray, world: tuple) -> dict:
         "seconds": seconds,
         "displacement": measure_displacement(x, out),
         "both_tables": rows_of.advantage([past]).value if past else None,
-        "ranks": rows_of.packed(rows_of.ranked(dot(out, items), split)),
-        "base": rows_of.packed(rows_of.ranked(dot(x, items), split)),
+        "ranks": pack_ranks(rows_of.ranked(make_dot_scorer(out, items), split)),
+        "base": pack_ranks(rows_of.ranked(make_dot_scorer(x, items), split)),
     }
 
 
 def measure(given: argparse.Namespace) -> None:
-    """Every combination, one line each, until the time is up."""
+    """Measure every combination, one line each, until the time is up."""
     start, settings = time.time(), settings_of(given.settings)
     for seed in map(int, given.seeds.split(",")):
         for model in given.models.split(","):
@@ -177,7 +183,7 @@ INTRODUCTION = """# Post-training defenses
 Written by `python benchmarks/post_training.py --settings ... --show ...` from rows that the same script measured
 ({machines}).
 
-Columns: balanced accuracy of each attacker, learned anew on the released table; the two-sided advantage of the headline
+Columns: balanced accuracy of each attacker, trained on the released table; the two-sided advantage of the headline
 attacker with its 95 % interval (corrected resampled t over the folds of all seeds); "both", the advantage of an
 attacker who holds the table from before as well (logistic regression and trees or a forest): **who published it before
 cannot take it back**. NDCG and HR on the test item, whole catalog ranked; the change is paired by user, mean over seeds
@@ -195,7 +201,7 @@ The privacy loss with a fixed share, beside the weight of MGDA.
 
 
 def show(given: argparse.Namespace) -> None:
-    """The rows as Markdown."""
+    """Print the rows as Markdown."""
     found = rows_of.read(given.show.split(","))
     print(INTRODUCTION.format(machines=", ".join(sorted({r["machine"] for r in found}))))
     if given.settings:
@@ -212,7 +218,7 @@ def show(given: argparse.Namespace) -> None:
 
 
 def searched(path: str) -> None:
-    """What was tried for each method, and what was kept."""
+    """Print the settings tried of each method, and the chosen one."""
     print(
         "## Settings\n\nChosen on the validation users (the docstring of the script says how); kept is the bold one.\n"
     )

@@ -1,4 +1,4 @@
-"""What RAID costs: barycenter and couplings against POT's, their growth, and a pass of Phase II against a plain one.
+"""The cost of RAID: barycenter and couplings against POT's, their growth, and an epoch of Phase II against a plain one.
 
     RECVEIL_DATA=... python benchmarks/raid.py [--device cpu|cuda] [--part pot|growth|passes] [--data ml-1m]
     RECVEIL_DATA=... python benchmarks/raid.py --part eta --models ncf --targets gender   how strong to pull
@@ -32,21 +32,22 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from recveil.audits.catalog import MODELS, model_for
-from recveil.core.progress import reporting
-from recveil.core.random import generator
-from recveil.core.types import Split
-from recveil.data.sources.catalog import load
+from recveil.core.device import deterministic_algorithms
+from recveil.core.progress import report_progress
+from recveil.core.protocols import Recommender
+from recveil.core.random import make_generator
+from recveil.core.types import Attribute, Split
+from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.raid import Raid, RaidPaper
-from recveil.metrics.ranking import ndcg, rank, seen_items
+from recveil.metrics.ranking import collect_seen_items, ndcg, rank
 from recveil.models import training_loop as loop
-from recveil.models.construction import find_tuned_options
-from recveil.transport.barycenter import Barycenter, barycenter
-from recveil.transport.distances import squared_distances, typical_distance
-from recveil.transport.sinkhorn import Plan, sinkhorn
-from recveil.workflows.defended_release import fitted, stack_codes
+from recveil.models.construction import make_model
+from recveil.transport.barycenter import Barycenter, fit_barycenter
+from recveil.transport.distances import compute_squared_distances, compute_typical_distance
+from recveil.transport.sinkhorn import TransportPlan, sinkhorn
+from recveil.workflows.defended_release import stack_codes
 
 ATOMS, D, TAU, EPSILON = 512, 32, 0.1, 0.05
 STEP = 0.5
@@ -73,37 +74,37 @@ class World:
         x = torch.where(codes[:, None] == 0, z @ shapes[0], z @ shapes[1] + 0.5)
         atoms = x[torch.randperm(n, generator=draws)[:ATOMS]]
         self.x, self.codes, self.atoms = x.to(device), codes.to(device), atoms.to(device)
-        self.unit = typical_distance(self.x)
+        self.unit = compute_typical_distance(self.x)
         self.lam = torch.bincount(codes).double().numpy() / n
 
     def barycenter(self) -> Barycenter:
-        return barycenter(self.x, self.codes, self.atoms, tau=TAU * self.unit, tolerance=1e-3)
+        return fit_barycenter(self.x, self.codes, self.atoms, tau=TAU * self.unit, tolerance=1e-3)
 
-    def couplings(self, weights: torch.Tensor) -> Plan:
-        cost = squared_distances(self.x, self.atoms)
+    def couplings(self, weights: torch.Tensor) -> TransportPlan:
+        cost = compute_squared_distances(self.x, self.atoms)
         return sinkhorn(cost, self.codes, weights, epsilon=EPSILON * self.unit, tolerance=1e-3)
 
     def costs(self) -> list[torch.Tensor]:
-        return [squared_distances(self.x[self.codes == k], self.atoms) for k in range(2)]
+        return [compute_squared_distances(self.x[self.codes == k], self.atoms) for k in range(2)]
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, np.ndarray]:
-    """What it gives, and seconds: of the CPU and on the wall."""
+    """Return the result of the work and its CPU and wall seconds."""
     start = now()
     result = work()
     return result, now() - start
 
 
 def now() -> np.ndarray:
-    """CPU seconds of this process and seconds on the wall, once the device has done what was asked of it."""
+    """Return CPU seconds of this process and wall seconds, once the device is done."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return np.array([time.process_time(), time.perf_counter()])
 
 
 def exact(world: World, a: np.ndarray) -> tuple[float, np.ndarray]:
-    """The objective at these weights by POT's exact transport, and the sum of the duals of the atoms."""
-    import ot as pot  # only where it is needed: growth and passes also run where POT is not at hand
+    """Return the objective at these weights by POT's exact transport, and the sum of the atoms' duals."""
+    import ot as pot  # only where it is needed: growth and passes also run where POT is not installed
 
     value, slope = TAU * world.unit * float(a @ np.log(np.maximum(a, 1e-300))), np.zeros(ATOMS)
     for lam, cost in zip(world.lam, world.costs(), strict=True):
@@ -114,7 +115,7 @@ def exact(world: World, a: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def descend(world: World, aim: float, patience: float) -> tuple[float, np.ndarray, int]:
-    """POT's exact solver inside mirror descent on the weights: the objective, seconds and steps to come to `aim`."""
+    """Run mirror descent on the weights with POT's exact solver; return objective, seconds and steps to `aim`."""
     a, start, best, step = np.full(ATOMS, 1 / ATOMS), now(), np.inf, 0
     while (now() - start)[0] < patience:
         step += 1
@@ -130,7 +131,7 @@ def descend(world: World, aim: float, patience: float) -> tuple[float, np.ndarra
 
 
 def their_couplings(world: World, weights: torch.Tensor) -> list[torch.Tensor]:
-    """POT's log-domain Sinkhorn, class by class, on the same device."""
+    """Compute POT's log-domain Sinkhorn, class by class, on the same device."""
     import ot as pot
 
     found = []
@@ -145,7 +146,7 @@ def their_couplings(world: World, weights: torch.Tensor) -> list[torch.Tensor]:
 
 
 def against_pot(device: str, patience: float) -> None:
-    """Objective and seconds of both."""
+    """Print objective and seconds of both."""
     world, clock = World(6040, device), 0 if device == "cpu" else 1
     unit = world.unit
     world.couplings(world.barycenter().weights)  # warm
@@ -161,7 +162,7 @@ def against_pot(device: str, patience: float) -> None:
     theirs, their_took, steps = descend(world, value, patience)
     row(f"POT, {steps} steps", theirs, "", their_took, f"{their_took[clock] / took[clock]:.1f}")
     plan, took = timed(lambda: world.couplings(ours.weights))
-    T, codes = plan.couplings(), world.codes
+    T, codes = plan.compute_coupling(), world.codes
     mine = [float((T[codes == k] * plan.cost[codes == k]).sum()) for k in range(2)]
     row("couplings, ours", np.dot(world.lam, mine), "", took)
     found, their_took = timed(lambda: their_couplings(world, ours.weights))
@@ -170,7 +171,7 @@ def against_pot(device: str, patience: float) -> None:
 
 
 def growth(device: str) -> None:
-    """Seconds and memory by the number of users, and the exponent."""
+    """Print seconds and memory by the number of users, and the exponent."""
     sizes, seconds, clock = (6040, 25_000, 100_000), [], 0 if device == "cpu" else 1
     World(1000, device).barycenter()  # warm
     print(f"\n{'CPU' if clock == 0 else 'wall'} seconds")
@@ -190,7 +191,7 @@ def growth(device: str) -> None:
 
 
 class Stopwatch:
-    """Notes when passes begin: CPU seconds of this process and seconds on the wall."""
+    """The times at which epochs begin: CPU seconds of this process and wall seconds."""
 
     def __init__(self) -> None:
         self.starts: list[np.ndarray] = []
@@ -203,19 +204,19 @@ class Stopwatch:
 
 
 def pass_seconds(name: str, split: Split, data: str, method: Raid | None, device: str) -> np.ndarray:
-    """CPU and wall seconds of a pass, the first one left out; with no method, of the same model trained plainly."""
-    model = MODELS[name](**{**find_tuned_options(name, data), "epochs": PASSES, "device": device})
+    """Return CPU and wall seconds of an epoch without the first one; without a method, of plain training."""
+    model = make_model(name, data, {"epochs": PASSES}, device)
     gender = split.train.attributes["gender"]
-    penalty = None if method is None else method([gender], epochs=PASSES, rng=generator(0, "raid"))
+    penalty = None if method is None else method([gender], epochs=PASSES, rng=make_generator(0, "raid"))
     watch = Stopwatch()
-    with reporting(watch):
-        model.fit(split, penalty=penalty, rng=generator(0, "t"))
+    with report_progress(watch):
+        model.fit(split, penalty=penalty, rng=make_generator(0, "t"))
     return np.diff(watch.starts[1 : PASSES + 1], axis=0).mean(0)
 
 
 def passes(device: str, data: str, names: list[str], rounds: int) -> None:
-    """The ratio for every model: plain and defended in turn, and the least of the rounds of each."""
-    whole = leave_one_out(load(data))
+    """Print the ratio for every model: plain and defended in turn, the least of the rounds of each."""
+    whole = leave_one_out(load_dataset(data))
     # Without a penalty the loop judges each pass on the validation items: there are none.
     split = Split(whole.train, whole.valid.take(np.zeros(len(whole.valid), dtype=bool)), whole.test)
     methods = (None, Raid(phase_one=1 / PASSES), RaidPaper(phase_one=1 / PASSES))
@@ -231,18 +232,27 @@ def passes(device: str, data: str, names: list[str], rounds: int) -> None:
         )
 
 
+def train(model: Recommender, split: Split, targets: list[Attribute], method: Raid | None, seed: int) -> None:
+    """Train a model, with the penalty of a defense if one is given, as `recveil train` does."""
+    penalty = None
+    if method is not None:
+        penalty = method(targets, epochs=model.epochs, rng=make_generator(seed, "cloak"))
+    with deterministic_algorithms():
+        model.fit(split, penalty=penalty, rng=make_generator(seed, "train"))
+
+
 def strengths(device: str, data: str, names: list[str], targets: list[str]) -> None:
-    """How `eta` is chosen: on the validation items, on models of seeds that no table has."""
-    split = leave_one_out(load(data))
+    """Print how `eta` is chosen: on the validation items, on models of seeds that no table has."""
+    split = leave_one_out(load_dataset(data))
 
     def worth(name: str, seed: int, defense: Raid | Sliced | None, target: str) -> float:
-        model = model_for(data, name, {}, device)
+        model = make_model(name, data, {}, device)
         secret = [split.train.attributes[target]]
-        fitted(model, split, secret, training=defense if isinstance(defense, Raid) else None, seed=seed)
+        train(model, split, secret, defense if isinstance(defense, Raid) else None, seed)
         x = model.user_vectors_
         if isinstance(defense, Sliced):
-            x = defense(x, stack_codes(secret), rng=generator(seed, "cloak"))
-        found = rank(lambda users: model.score(users, x[users]), split.valid, seen_items(split.train))
+            x = defense(x, stack_codes(secret), rng=make_generator(seed, "cloak"))
+        found = rank(lambda users: model.score(users, x[users]), split.valid, collect_seen_items(split.train))
         return float(ndcg(found, 10).mean())
 
     ways = {"sliced": Sliced(device=device), **{f"eta {eta:g}": Raid(eta=eta, device=device) for eta in ETAS}}
@@ -257,15 +267,15 @@ def strengths(device: str, data: str, names: list[str], targets: list[str]) -> N
 
 
 def choice(device: str, data: str, names: list[str], targets: list[str], seeds: list[int]) -> None:
-    """When to keep a pass of Phase II: chosen by half of the users, judged by the others."""
-    split = leave_one_out(load(data))
+    """Print when to keep an epoch of Phase II: chosen by half of the users, judged by the others."""
+    split = leave_one_out(load_dataset(data))
     print(f"{data}, validation items, seeds {seeds}: gain of Phase II over the model it started from, both finished,")
     print(f"in per cent of NDCG@10 for the half that did not choose; mean of {HALVES} halves; how often it was kept\n")
     print(f"| model | target | eta | {' | '.join(f'lead of {c:g} errors' for c in LEADS)} | always the best |")
     print("| --- " * (4 + len(LEADS)) + "|")
     for name, target, eta in product(names, targets, PULLS):
         secret = [split.train.attributes[target]]
-        seen = [_phase_two(model_for(data, name, {}, device), split, secret, eta, seed) for seed in seeds]
+        seen = [_phase_two(make_model(name, data, {}, device), split, secret, eta, seed) for seed in seeds]
         rows = [[_kept(*one, lead, half) for lead in (*LEADS, -np.inf) for one in seen] for half in range(HALVES)]
         found = np.mean(rows, axis=0).reshape(1 + len(LEADS), len(seen), 2).mean(1)
         cells = " | ".join(f"{100 * gain:+.2f} ({share:.0%})" for gain, share in found)
@@ -273,23 +283,23 @@ def choice(device: str, data: str, names: list[str], targets: list[str], seeds: 
 
 
 def _phase_two(model: Any, split: Split, secret: list[Any], eta: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """NDCG@10 of each user's validation item before Phase II, and after each of its passes, all finished."""
+    """Return NDCG@10 of each user's validation item before Phase II and after each of its epochs, all finished."""
     seen: list[tuple[np.ndarray, np.ndarray]] = []
 
     def never(found: np.ndarray, rival: np.ndarray) -> bool:
         seen.append((found, rival))
         return False
 
-    with patch.object(loop, "_clearly_better", never):
-        fitted(model, split, secret, training=Raid(eta=eta), seed=seed)
+    with patch.object(loop, "_is_clearly_better", never):
+        train(model, split, secret, Raid(eta=eta), seed)
     if not seen:  # training kept its last pass: no Phase II, so nothing gained and nothing lost
         return np.ones(len(split.valid)), np.ones((1, len(split.valid)))
     return seen[0][1], np.array([found for found, _ in seen])
 
 
 def _kept(rival: np.ndarray, found: np.ndarray, lead: float, half: int) -> tuple[float, bool]:
-    """What one half gains where the other keeps its best pass by such a lead, in standard errors; whether it does."""
-    choosing, judging = np.array_split(generator(half, "half").permutation(len(rival)), 2)
+    """Return the gain of one half where the other half keeps its best epoch by this lead, and whether it does."""
+    choosing, judging = np.array_split(make_generator(half, "half").permutation(len(rival)), 2)
     best = found[found[:, choosing].mean(1).argmax()]
     ahead = (best - rival)[choosing]
     if ahead.mean() <= lead * ahead.std() / len(ahead) ** 0.5:
@@ -298,8 +308,8 @@ def _kept(rival: np.ndarray, found: np.ndarray, lead: float, half: int) -> tuple
 
 
 def gain(folder: str) -> None:
-    """RAID against itself without the pull, and against `sliced`, for every model and target of a study."""
-    from recveil.metrics.ranking import difference
+    """Print RAID against itself without the pull, and against `sliced`, for every model and target of a study."""
+    from recveil.metrics.ranking import estimate_difference
     from recveil.studies.pooled_seeds import average_over_seeds, pool_plan
     from recveil.studies.store import open_store
 
@@ -319,24 +329,24 @@ def gain(folder: str) -> None:
         cells = []
         for other in (plain, after):
             mine, theirs = (average_over_seeds(ranks) for ranks in _common(ours, other))
-            change, scale = difference(mine, theirs), 100 / theirs.mean()
+            change, scale = estimate_difference(mine, theirs), 100 / theirs.mean()
             cells.append(f"{scale * change.value:+.1f} [{scale * change.low:+.1f}, {scale * change.high:+.1f}]")
         for one in (ours, plain, after):
-            a = one.headline(target)
+            a = one.estimate_headline(target)
             cells.append(f"{a.value:.3f} [{a.low:.3f}, {a.high:.3f}]")
         seeds = ", ".join(str(len(one.results)) for one in (ours, plain, after))
         print(f"| {model} | {target} | {' | '.join(cells)} | {seeds} |")
 
 
 def _common(*lines: Any) -> list[list[str]]:
-    """The rankings of each line, for the seeds that all of them have."""
-    by_seed = [{r["cell"]["at"]["seed"]: r["details"]["ranks"] for r in one.results} for one in lines]
+    """List the rankings of each combination, for the seeds that all of them have."""
+    by_seed = [{r.cell.seed: r.attribute_details.ranks for r in one.results} for one in lines]
     seeds = sorted(set.intersection(*(set(one) for one in by_seed)))
     return [[one[seed] for seed in seeds] for one in by_seed]
 
 
 def main() -> None:
-    """The parts asked for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--part", nargs="+", default=["pot", "growth", "passes"])

@@ -1,4 +1,4 @@
-"""Full-catalog ranking in blocks against the naive dense way: seconds, peak memory and their ratio, in one run.
+"""Full-catalog ranking in blocks against the dense way: seconds, peak memory and their ratio, in one run.
 
     python benchmarks/ranking.py [--device cuda] [--large 100000]
 
@@ -19,7 +19,7 @@ from recveil.models.scoring import top_k
 
 
 def world(n_users: int, n_items: int, per_user: int, d: int) -> tuple:
-    """Random vectors, histories and one held-out item each."""
+    """Draw random vectors, histories and one held-out item each."""
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal((n, d), dtype=np.float32) for n in (n_users, n_items))
     user = np.repeat(np.arange(n_users), per_user)
@@ -29,7 +29,7 @@ def world(n_users: int, n_items: int, per_user: int, d: int) -> tuple:
 
 
 def naive(x: np.ndarray, y: np.ndarray, seen: object, held: Dataset, users: int) -> float:
-    """NDCG@10 with all scores at once, sorted in full, as most scripts do."""
+    """Compute NDCG@10 with all scores at once, sorted in full, as most scripts do."""
     scores = x[:users] @ y.T
     row = np.repeat(np.arange(users), np.diff(seen.indptr)[:users])
     target = scores[np.arange(users), held.item[:users]]
@@ -43,8 +43,8 @@ def naive(x: np.ndarray, y: np.ndarray, seen: object, held: Dataset, users: int)
 def measure(n_users: int, n_items: int, naive_users: int, device: str) -> None:
     """Print one line of the table."""
     x, y, data, held = world(n_users, n_items, 50, 32)
-    seen = ranking.seen_items(data)
-    score = ranking.dot(x, y, device=device)
+    seen = ranking.collect_seen_items(data)
+    score = ranking.make_dot_scorer(x, y, device=device)
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     ours = ranking.ndcg(ranking.rank(score, held, seen, block=2**26 if device != "cpu" else None), 10)

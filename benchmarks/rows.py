@@ -1,4 +1,4 @@
-"""One row for each released table: what attackers reach, what the ranking is worth; and rows as Markdown tables.
+"""One row for each released table: attack results and ranking; and rows as Markdown tables.
 
 Shared by the scripts that write `research/results/`. A row keeps the headline advantage fold by fold and the rank of
 every test item, so that seeds are pooled rightly: folds of all seeds under one corrected interval, and for the ranking
@@ -15,65 +15,64 @@ from recveil.attacks.attribute.tasks import Attack
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.types import Attribute, Estimate, Split
-from recveil.metrics.ranking import Ranks, hit_rate, ndcg, rank, seen_items
+from recveil.metrics.ranking import Ranks, collect_seen_items, hit_rate, ndcg, rank
 from recveil.studies import pooled_seeds as pool
 from recveil.studies.attribute_cells import estimate_change as paired_change
 from recveil.studies.attribute_cells import select_spared_users
-from recveil.studies.rank_codec import pack_ranks as packed  # the scripts say rows_of.packed
 
 FOLDS = CrossValidation(5, 1)
 
 
 def validation_users(n: int, share: float = 0.2) -> np.ndarray:
-    """Who is used to choose settings and never attacked in a table: the same users for every method."""
+    """Select the users that settings are chosen on; no table attacks them."""
     return select_spared_users(n, share)
 
 
 def others(n: int) -> np.ndarray:
-    """The users who are attacked."""
+    """Select the users who are attacked."""
     return np.setdiff1d(np.arange(n), validation_users(n))
 
 
 def attacked(x: np.ndarray, secret: Attribute, users: np.ndarray, attackers: dict[str, Attack], seed: int) -> dict:
-    """What the attackers reach on these users."""
+    """Audit these users; return the numbers of a row."""
     found = audit_attribute(np.ascontiguousarray(x[users]), secret.take(users), attackers, rules=FOLDS, seed=seed)
     return {
         "n": found.n,
-        "folds": [round(float(v), 5) for v in found.folds],
+        "folds": [round(float(v), 5) for v in found.fold_advantages],
         "bacc": {name: round(a.balanced_accuracy.value, 4) for name, a in found.attacks.items()},
-        "chosen": found.chosen,
+        "chosen": found.fold_shares,
     }
 
 
 def ranked(score: object, split: Split, part: str = "test") -> Ranks:
-    """Where each held-out item stands."""
+    """Rank each held-out item."""
     held, seen = (split.test, (split.train, split.valid)) if part == "test" else (split.valid, (split.train,))
-    return rank(score, held, seen_items(*seen))
+    return rank(score, held, collect_seen_items(*seen))
 
 
 def write(path: str, row: dict) -> None:
-    """One line more."""
+    """Append one line to a log."""
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 
 def read(paths: Iterable[str]) -> list[dict]:
-    """All rows of these files."""
+    """Read all rows of these files."""
     return [json.loads(line) for path in paths for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
 def advantage(rows: list[dict]) -> Estimate:
-    """The headline advantage over the folds of all seeds; like the audit's, never below zero."""
+    """Estimate the headline advantage over the folds of all seeds; like the audit's, never below zero."""
     return pool.pool_advantage([v for r in rows for v in r["folds"]], FOLDS.test_share, rows[0]["n"])
 
 
 def quality(rows: list[dict], measure: object = ndcg, k: int = 10) -> np.ndarray:
-    """For each user the mean over the seeds."""
+    """Average a ranking measure over the seeds, for each user."""
     return pool.average_over_seeds([r["ranks"] for r in rows], measure, k)
 
 
 def change(rows: list[dict], start: list[dict]) -> Estimate:
-    """The paired change of NDCG@10 against the same models as they were, in per cent.
+    """Estimate the paired change of NDCG@10 against the same models without the method, in per cent.
 
     A row says itself where its model started (`base`); else it is paired with the row to start from of the same seed
     and machine, for the same seed on another machine is another model.
@@ -88,7 +87,7 @@ def _origin(row: dict, start: list[dict]) -> dict:
 
 
 def line(label: str, rows: list[dict], start: list[dict], names: list[str]) -> str:
-    """One method: attackers, headline, the attacker with both tables, ranking, displacement, seconds."""
+    """Format one method: attackers, headline, attacker with both tables, ranking, displacement, seconds."""
     seen = " | ".join(f"{np.mean([r['bacc'][n] for r in rows]):.3f}" for n in names)
     a = advantage(rows)
     same = rows is start
@@ -124,7 +123,7 @@ HEAD = (
 
 
 def table(rows: list[dict], labels: Iterable[str], start: str = "none") -> str:
-    """The rows of one data set, model and target as a table, one line for each label that was measured."""
+    """Write the rows of one data set, model and target, one line for each label that was measured."""
     by_label = {name: [r for r in rows if r["method"] == name] for name in labels}
     by_label = {name: mine for name, mine in by_label.items() if mine}
     names = [n for n in next(iter(by_label.values()))[0]["bacc"] if all(n in r["bacc"] for r in rows)]

@@ -28,15 +28,15 @@ import pyarrow.parquet as pq
 
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
-from recveil.core.random import generator
+from recveil.core.random import make_generator
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.leace import Leace
 from recveil.defenses.embeddings.sliced import Sliced
-from recveil.streaming.audit_sample import stratify
+from recveil.streaming.audit_sample import design_sample
 from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table
-from recveil.streaming.labels import Facts
-from recveil.streaming.parquet_parts import writer_options
+from recveil.streaming.labels import AttributeSource
+from recveil.streaming.parquet_parts import copy_writer_options
 
 D = 64
 PART = 1_000_000
@@ -44,7 +44,7 @@ GROUP = 131_072
 
 
 def vectors(rng: np.random.Generator, codes: np.ndarray) -> np.ndarray:
-    """A leak in a mean, in a variance and in the shape of one column: 50 % advantage and more."""
+    """Draw vectors with a leak in a mean, in a variance and in the shape of one column: 50 % advantage and more."""
     x = rng.standard_normal((len(codes), D), dtype=np.float32)
     x[:, 0] += codes
     x[:, 1] *= 1 + codes
@@ -53,7 +53,7 @@ def vectors(rng: np.random.Generator, codes: np.ndarray) -> np.ndarray:
 
 
 def make(folder: Path, rows: int) -> None:
-    """A folder of parts of a million rows, uncompressed, as embedding tables are commonly kept."""
+    """Write a folder of parts of a million rows, uncompressed, as embedding tables are commonly stored."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     options = {"compression": "none", "use_dictionary": ["gender"], "write_statistics": ["user_id", "gender"]}
@@ -67,11 +67,11 @@ def make(folder: Path, rows: int) -> None:
 
 
 def copy(source: Path, out: Path) -> dict:
-    """The yardstick: read every row group and write it."""
+    """Read every row group and write it: the yardstick."""
     out.mkdir()
     for file in sorted(source.iterdir()):
         with pq.ParquetFile(file) as given:
-            options = writer_options(given.metadata, ("embedding",))
+            options = copy_writer_options(given.metadata, ("embedding",))
             with pq.ParquetWriter(out / file.name, given.schema_arrow, **options) as writer:
                 for group in range(given.num_row_groups):
                     writer.write_table(given.read_row_group(group))
@@ -79,14 +79,14 @@ def copy(source: Path, out: Path) -> dict:
 
 
 def cloak(method: str, source: Path, out: Path) -> dict:
-    """The streaming path of `recveil cloak`."""
+    """Run the streaming path of `recveil cloak`."""
     made = {"gaussian": Gaussian, "sliced": lambda: Sliced(rounds=20)}[method]()
-    done = cloak_table(open_table(source), Facts(None, ("gender",)), made, out)
+    done = cloak_table(open_table(source), AttributeSource(None, ("gender",)), made, out)
     return {"steps": done.seconds, "displacement": done.displacement}
 
 
 def child(what: str, source: Path, out: Path) -> None:
-    """One measurement in a process of its own."""
+    """Run one measurement in a process of its own."""
     shutil.rmtree(out, ignore_errors=True)
     start, used = time.perf_counter(), time.process_time()
     told = copy(source, out) if what == "copy" else cloak(what, source, out)
@@ -97,14 +97,14 @@ def child(what: str, source: Path, out: Path) -> None:
 
 
 def measured(what: str, source: Path, out: Path) -> dict:
-    """What a process that does only this took."""
+    """Measure a process that does only this."""
     command = [sys.executable, __file__, "--child", what, str(source), str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def flow(folder: Path, sizes: list[int], repeats: int) -> None:
-    """Seconds and peak memory against the yardstick, by the number of rows."""
+    """Print seconds and peak memory against the yardstick, by the number of rows."""
     print("\n| rows | read and write, s | gaussian, s | ratio | CPU s, both | peak GiB, both | look, learn, write, s |")
     print("| --- " * 7 + "|")
     times = {}
@@ -129,7 +129,7 @@ def flow(folder: Path, sizes: list[int], repeats: int) -> None:
 
 
 def cluster(rows: int, found: dict) -> None:
-    """10^9 x 128 on 16 machines of 16 cores, from the rates of this machine."""
+    """Print the time of 10^9 x 128 on 16 machines of 16 cores, from the rates of this machine."""
     rate = rows * D / found["cpu"]
     cores, size = 16 * 16, 1e9 * 128
     moved = 3 * size * 4 / 16 / 1e9
@@ -141,7 +141,7 @@ def cluster(rows: int, found: dict) -> None:
 
 
 def sliced(folder: Path, rows: int) -> None:
-    """20 rounds on the large table, and what attackers reach on a sample before and after."""
+    """Run 20 rounds on the large table, and audit a sample before and after."""
     source, out = folder / f"in{rows}", folder / "out"
     if not source.is_dir():
         make(source, rows)
@@ -152,9 +152,11 @@ def sliced(folder: Path, rows: int) -> None:
         f"the vectors ({steps}), peak {found['peak']:.2f} GiB, displacement {found['displacement']:.3f}",
         flush=True,
     )
-    which = stratify(open_table(source), Facts(None, ("gender",)), CrossValidation(), 0.05, seed=0, engine=None)
+    which = design_sample(
+        open_table(source), AttributeSource(None, ("gender",)), CrossValidation(), 0.05, seed=0, engine=None
+    )
     for name, path in (("before", source), ("after", out)):
-        drawn = which.draw(open_table(path))
+        drawn = which.draw_users(open_table(path))
         told = audit_attribute(drawn.x, drawn.targets[0], rules=CrossValidation())
         a = told.headline.advantage
         print(
@@ -163,7 +165,7 @@ def sliced(folder: Path, rows: int) -> None:
 
 
 def equal(folder: Path, rows: int = 200_000) -> None:
-    """The largest difference between streaming and in memory, as a share of the spread."""
+    """Return the largest difference between streaming and in memory, as a share of the spread."""
     source, out = folder / f"in{rows}", folder / "out"
     make(source, rows)
     given = pq.read_table(source)
@@ -171,9 +173,9 @@ def equal(folder: Path, rows: int = 200_000) -> None:
     codes = (given.column("gender").to_numpy() == "M").astype(np.int64)
     for method in (Gaussian(device="cpu"), Leace(device="cpu")):
         shutil.rmtree(out, ignore_errors=True)
-        cloak_table(open_table(source), Facts(None, ("gender",)), method, out)
+        cloak_table(open_table(source), AttributeSource(None, ("gender",)), method, out)
         got = pq.read_table(out).column("embedding").combine_chunks().flatten().to_numpy().reshape(-1, D)
-        apart = np.abs(got - method(x, codes, rng=generator(0, "cloak"))).max() / x.std()
+        apart = np.abs(got - method(x, codes, rng=make_generator(0, "cloak"))).max() / x.std()
         print(f"{type(method).__name__.lower()}: streaming and in memory differ by {apart:.1e} of the spread at most")
 
 

@@ -33,18 +33,18 @@ def prepare(data: str, device: str | None, threads: int) -> None:
     """Load the data once in each worker."""
     import torch
 
-    from recveil.data.sources.catalog import load
+    from recveil.data.sources.catalog import load_dataset
     from recveil.data.splits import leave_one_out
 
     torch.set_num_threads(threads)
-    _here.update(split=leave_one_out(load(data)), device=device)
+    _here.update(split=leave_one_out(load_dataset(data)), device=device)
 
 
 def run(job: tuple) -> dict:
     """Train one model and measure it on the validation item and, for later, on the test item."""
-    from recveil.audits.catalog import MODELS
-    from recveil.core.random import generator
+    from recveil.core.random import make_generator
     from recveil.metrics.ranking import evaluate
+    from recveil.models import MODELS
 
     name, options, seed, deadline = job
     found = {"model": name, "options": options, "seed": seed}
@@ -52,15 +52,17 @@ def run(job: tuple) -> dict:
         return {**found, "skipped": "no time left"}
     start = time.time()
     try:
-        model = MODELS[name](**options, device=_here["device"]).fit(_here["split"], rng=generator(seed, "train"))
+        model = MODELS.make(name, **options, device=_here["device"]).fit(
+            _here["split"], rng=make_generator(seed, "train")
+        )
     except Exception as error:  # noqa: BLE001 - a failed cell is shown, not hidden
         return {**found, "failed": f"{type(error).__name__}: {error}"[:300]}
     seconds = time.time() - start
-    history = getattr(model, "history_", None)
+    history = model.history_
     valid = max(history.valid) if history and history.valid else _valid(model)
     test = evaluate(model.score, _here["split"], ks=(10,))
     passes = {"passes": len(history.loss), "best": history.best} if history else {}
-    numbers = {"hr@10": test["hr@10"].value, "ndcg@10": test["ndcg@10"].value}
+    numbers = {"hit_rate@10": test["hit_rate@10"].value, "ndcg@10": test["ndcg@10"].value}
     return {**found, "seconds": round(seconds, 1), "valid": valid, "test": numbers, **passes}
 
 
@@ -71,7 +73,7 @@ def _valid(model: object) -> float:
 
 
 def show(row: dict, log: str | None) -> None:
-    """One line for people, one for machines; the test item stays out of what people choose by."""
+    """Print one line for people and log one for machines; the test item stays out of the printed line."""
     text = f"{row['model']:9} seed {row['seed']} {json.dumps(row['options'])} "
     text += row.get("failed") or row.get("skipped") or f"valid {row['valid']:.4f} {row['seconds']} s {row.get('best')}"
     print(text, flush=True)
@@ -81,7 +83,7 @@ def show(row: dict, log: str | None) -> None:
 
 
 def choose(tried: list[dict], name: str) -> dict | None:
-    """The settings of this model that ranked the validation item best."""
+    """Choose the settings of this model that ranked the validation item best."""
     return max((r for r in tried if r["model"] == name and "valid" in r), key=lambda r: r["valid"], default=None)
 
 
@@ -116,7 +118,7 @@ def main() -> None:
     print("\n| model | HR@10 | NDCG@10 | seconds | settings |\n| --- | --- | --- | --- | --- |")
     for row in best:
         mine = [r for r in final if r["model"] == row["model"] and "test" in r]
-        hr, ndcg = (sum(r["test"][m] for r in mine) / len(mine) for m in ("hr@10", "ndcg@10"))
+        hr, ndcg = (sum(r["test"][m] for r in mine) / len(mine) for m in ("hit_rate@10", "ndcg@10"))
         print(f"| {row['model']} | {hr:.4f} | {ndcg:.4f} | {row['seconds']} | {json.dumps(row['options'])} |")
 
 

@@ -1,14 +1,14 @@
-"""What each part of `sliced` does: attackers, utility, displacement and seconds on MovieLens, as Markdown.
+"""The effect of each part of `sliced`: attackers, utility, displacement and seconds on MovieLens, as Markdown.
 
-    RECVEIL_DATA=... python benchmarks/sliced.py [--data ml-1m ml-100k] [--seeds 2] [--part tables|dealt|new|speed]
+    RECVEIL_DATA=... python benchmarks/sliced.py [--data ml-1m ml-100k] [--seeds 2] [--part tables|shuffled|new|speed]
     RECVEIL_DATA=... python benchmarks/sliced.py --part rounds [--models "puresvd, d = 48"] [--attackers knn xgboost]
     RECVEIL_DATA=... python benchmarks/sliced.py --part several --attackers knn xgboost qda
 
 tables: the ablation; balanced accuracy of each attacker, the two-sided advantage of the headline with its interval, and
-the paired change of NDCG@10 of the test item. dealt: the same with classes dealt to the users at random, where there is
-nothing to hide: what attackers then see, the defense put there. new: users who were not in the fit. speed:
-1,000,000 x 64, two classes. rounds: fewer and more of them, on some of the users of Last.fm, gender, of
-whom none of the papers' tables has any. several: two attributes at once, of the same users.
+the paired change of NDCG@10 of the test item. shuffled: the same with classes assigned to the users at random: there is
+nothing to hide, so whatever attackers find, the defense made. new: users who were not in the fit. speed: 1,000,000 x
+64, two classes. rounds: fewer and more of them, on some of the users of Last.fm, gender; no table of the papers has
+these users. several: two attributes at once, of the same users.
 """
 
 import os
@@ -24,9 +24,9 @@ from unittest.mock import patch
 
 import numpy as np
 
+from recveil.attacks.attribute.panels import make_attack, make_panel
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
-from recveil.audits.catalog import ATTACKS, model_for, panel
 from recveil.core.protocols import AttributeAttack
 from recveil.core.random import make_generator
 from recveil.core.types import Attribute, Dataset, Split
@@ -38,13 +38,14 @@ from recveil.defenses.embeddings.sliced import Sliced
 from recveil.metrics.leakage import balanced_accuracy, compute_confusion
 from recveil.metrics.ranking import collect_seen_items, estimate_difference, make_dot_scorer, ndcg, rank
 from recveil.models.bprmf import BPRMF
+from recveil.models.construction import make_model
 from recveil.models.ncf import NCF
 from recveil.models.puresvd import PureSVD
 from recveil.testing.worlds import make_planted_leak
 from recveil.transport.moments import Moments
 from recveil.workflows.defended_release import measure_displacement
 
-ATTACKERS = {**panel("fast", "cpu"), "forest": ATTACKS["forest"]("cpu")}
+ATTACKERS = {**make_panel("fast", "cpu"), "forest": make_attack("forest", "cpu")}
 METHODS = {
     "undefended": None,
     "gaussian": Gaussian(device="cpu"),
@@ -86,7 +87,7 @@ TOGETHER = {
 """The models of the part `several`."""
 
 SHORT = ("undefended", "moves in full", "sliced", "sliced, unit norm")
-DEALT = (
+SHUFFLED = (
     "undefended",
     "gaussian",
     "plain moments",
@@ -98,7 +99,7 @@ DEALT = (
 
 
 def cloaked(label: str, x: np.ndarray, codes: np.ndarray, seed: int = 0) -> np.ndarray:
-    """The table as this line has it."""
+    """Apply the method of this line to the table."""
     method = METHODS[label]
     if method is None:
         return x
@@ -119,13 +120,13 @@ class World:
     items: np.ndarray | None  # None: no dot product, attacked only
 
     def quality(self, users: np.ndarray) -> np.ndarray:
-        """NDCG@10 of each user's test item."""
+        """Compute NDCG@10 of each user's test item."""
         seen = collect_seen_items(self.split.train, self.split.valid)
         return ndcg(rank(make_dot_scorer(users, self.items), self.split.test, seen), 10)
 
 
 def worlds(name: str) -> list[World]:
-    """BPR-MF (d = 32), PureSVD (d = 48; 24 where users are few), NCF (two tables of 32), leave-one-out."""
+    """Train BPR-MF (d = 32), PureSVD (d = 48; 24 where users are few) and NCF (two tables of 32), leave-one-out."""
     dataset = load_dataset(name)
     split = leave_one_out(dataset)
     epochs, d = (15, 48) if dataset.n_users > 2000 else (30, 24)
@@ -140,7 +141,7 @@ def worlds(name: str) -> list[World]:
 
 
 def row(world: World, secret: Attribute, label: str, seeds: int) -> str:
-    """One line of the ablation."""
+    """Print one line of the ablation."""
     before, start = world.quality(world.users), time.perf_counter()
     x = cloaked(label, world.users, secret.codes)
     seconds = time.perf_counter() - start
@@ -156,7 +157,7 @@ def row(world: World, secret: Attribute, label: str, seeds: int) -> str:
 
 
 def ablation(world: World, seeds: int) -> None:
-    """All methods for gender, the main ones for age."""
+    """Print all methods for gender, the main ones for age."""
     print(f"\n{world.name}, NDCG@10 {world.quality(world.users).mean():.4f}, {seeds} x 5 folds\n")
     names = " | ".join(ATTACKERS)
     print(f"| target | method | {names} | advantage | NDCG@10 change, % | displacement | seconds |")
@@ -166,14 +167,14 @@ def ablation(world: World, seeds: int) -> None:
             print(row(world, world.dataset.attributes[target], label, seeds), flush=True)
 
 
-def dealt(world: World, deals: int = 4) -> None:
-    """Classes dealt at random, as large as they are: all that attackers see was made by the defense."""
-    print(f"\n{world.name}: classes dealt at random, mean of {deals} deals, balanced accuracy\n")
+def shuffled(world: World, draws: int = 4) -> None:
+    """Print the same with random classes of the same sizes: whatever attackers find, the defense made."""
+    print(f"\n{world.name}: classes assigned at random, mean of {draws} draws, balanced accuracy\n")
     print(f"| target | method | {' | '.join(ATTACKERS)} | displacement |\n{'| --- ' * (len(ATTACKERS) + 3)}|")
     for target in ("gender", "age3"):
-        for label in DEALT:
+        for label in SHUFFLED:
             found, far = [], []
-            for seed in range(deals):
+            for seed in range(draws):
                 order = make_generator(seed, "dealt").permutation(len(world.users))
                 secret = world.dataset.attributes[target].take(order)
                 x = cloaked(label, world.users, secret.codes, seed)
@@ -211,15 +212,15 @@ def _met(world: World, codes: np.ndarray, parts: list[np.ndarray], label: str) -
 
 
 def rounds(models: list[str], attackers: list[str]) -> None:
-    """How the number of rounds was chosen: what is left, and what is turned upside down, for parts of the users."""
+    """Print how the number of rounds was chosen: what is left, and what is inverted, for parts of the users."""
     dataset = load_dataset("lastfm-360k-15k")
     split, secret = leave_one_out(dataset), dataset.attributes["gender"]
-    judges = {name: ATTACKS[name]("cpu") for name in attackers}
+    judges = {name: make_attack(name, "cpu") for name in attackers}
     print(f"\nMean of {DRAWS} draws of the users (standard error)\n")
     print(f"| model | users | rounds | {' | '.join(judges)} | displacement |\n{'| --- ' * (len(judges) + 4)}|")
     for label in models:
         name, options, users = ROUNDED[label]
-        x = model_for(dataset.name, name, options, "cpu").fit(split, rng=make_generator(7, "train")).user_vectors_
+        x = make_model(name, dataset.name, options, "cpu").fit(split, rng=make_generator(7, "train")).user_vectors_
         for n, each in product((3000, 6000), users):
             found = [_of_some(x, secret, n, n // each, seed, judges) for seed in range(DRAWS)]
             mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / DRAWS**0.5
@@ -230,7 +231,7 @@ def rounds(models: list[str], attackers: list[str]) -> None:
 def _of_some(
     x: np.ndarray, secret: Attribute, n: int, count: int, seed: int, judges: dict[str, AttributeAttack]
 ) -> list[float]:
-    """What each attacker sees of a part of the users after so many rounds, and how far they went."""
+    """Return each attacker's accuracy on a part of the users after so many rounds, and the displacement."""
     some = np.sort(make_generator(seed, "some").choice(len(x), n, replace=False))
     mine = secret.take(some)
     out = Sliced(rounds=count, device="cpu")(x[some], mine.codes, rng=make_generator(seed, "cloak"))
@@ -239,9 +240,9 @@ def _of_some(
 
 
 def several(attackers: list[str], n: int = 6000) -> None:
-    """Gender and country (the largest, the next nine, the others) at once, as they are and dealt at random."""
+    """Print gender and country (largest, next nine, others) at once, true and shuffled."""
     dataset = load_dataset("lastfm-360k-15k")
-    split, judges = leave_one_out(dataset), {name: ATTACKS[name]("cpu") for name in attackers}
+    split, judges = leave_one_out(dataset), {name: make_attack(name, "cpu") for name in attackers}
     gender, country = (dataset.attributes[name] for name in ("gender", "country"))
     place = np.argsort(np.argsort(-country.counts))[country.codes]
     targets = [gender, Attribute("country", np.digitize(place, (1, 10)), ("the largest", "the next nine", "others"))]
@@ -249,22 +250,22 @@ def several(attackers: list[str], n: int = 6000) -> None:
     print(f"\nParts of {n} users, mean of {DRAWS} draws (standard error), balanced accuracy\n")
     print(f"| model | classes | rounds | {head} | displacement |\n{'| --- ' * (4 + 2 * len(judges))}|")
     for label, (name, options) in TOGETHER.items():
-        x = model_for(dataset.name, name, options, "cpu").fit(split, rng=make_generator(7, "train")).user_vectors_
-        for dealt, after in product((False, True), (False, True)):
+        x = make_model(name, dataset.name, options, "cpu").fit(split, rng=make_generator(7, "train")).user_vectors_
+        for is_shuffled, after in product((False, True), (False, True)):
             with patch.object(sliced, "split_attributes", sliced.split_attributes if after else lambda codes: []):
-                found = [_together(x, targets, n, seed, judges, dealt=dealt) for seed in range(DRAWS)]
+                found = [_together(x, targets, n, seed, judges, shuffle=is_shuffled) for seed in range(DRAWS)]
             mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / DRAWS**0.5
             cells = " | ".join(f"{m:.3f} ({e:.3f})" for m, e in zip(mean[:-1], error[:-1], strict=True))
-            which = "dealt" if dealt else "as they are", "then each attribute" if after else "joint cells"
+            which = "shuffled" if is_shuffled else "true", "then each attribute" if after else "joint cells"
             print(f"| {label} | {' | '.join(which)} | {cells} | {mean[-1]:.3f} |", flush=True)
 
 
 def _together(
-    x: np.ndarray, targets: list[Attribute], n: int, seed: int, judges: dict[str, AttributeAttack], *, dealt: bool
+    x: np.ndarray, targets: list[Attribute], n: int, seed: int, judges: dict[str, AttributeAttack], *, shuffle: bool
 ) -> list[float]:
-    """What each attacker sees of each attribute after both were hidden, and how far the users went."""
+    """Return each attacker's accuracy on each attribute after both were hidden, and the displacement."""
     some = np.sort(make_generator(seed, "some").choice(len(x), n, replace=False))
-    mine = [target.take(make_generator(seed, "dealt").permutation(some) if dealt else some) for target in targets]
+    mine = [target.take(make_generator(seed, "dealt").permutation(some) if shuffle else some) for target in targets]
     codes = np.stack([target.codes for target in mine], axis=1)
     out = Sliced(device="cpu")(x[some], codes, rng=make_generator(seed, "cloak"))
     seen = [
@@ -274,7 +275,7 @@ def _together(
 
 
 def speed(device: str) -> None:
-    """Seconds for a million users; a smaller table goes first, so that no number pays for starting up the device."""
+    """Print seconds for a million users; a smaller table warms up the device."""
     x, secret = make_planted_leak(1_000_000, 64, 2, 1.0, rng=make_generator(0, "speed"))
     for name, method in (("gaussian", Gaussian(device=device)), ("sliced", Sliced(device=device))):
         for n in (30_000, len(x)):
@@ -288,15 +289,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", nargs="+", default=["ml-1m", "ml-100k"])
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--part", nargs="+", default=["tables", "dealt", "new", "speed"])
+    parser.add_argument("--part", nargs="+", default=["tables", "shuffled", "new", "speed"])
     parser.add_argument("--device", default="cpu", help="of the speed part")
     parser.add_argument("--models", nargs="+", default=list(ROUNDED), choices=ROUNDED, help="of the rounds part")
     parser.add_argument("--attackers", nargs="+", default=["knn", "svm-rbf", "mlp-2", "lda"], help="likewise")
     options = parser.parse_args()
-    for name in options.data if {"tables", "dealt", "new"} & set(options.part) else []:
+    for name in options.data if {"tables", "shuffled", "new"} & set(options.part) else []:
         for world in worlds(name):
-            if "dealt" in options.part:
-                dealt(world)
+            if "shuffled" in options.part:
+                shuffled(world)
             if "tables" in options.part and world.items is not None:
                 ablation(world, options.seeds)
             if "new" in options.part and world.items is not None:

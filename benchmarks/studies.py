@@ -1,4 +1,4 @@
-"""What the study engine costs: 200 trivial cells on two workers, and `recveil study show` on 10,000 finished cells.
+"""The cost of the study engine: 200 trivial cells on two workers, and `study show` on 10,000 finished cells.
 
     python benchmarks/studies.py
 
@@ -16,7 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from recveil.studies.plans import Cell, Plan
+from recveil.core.types import Estimate, Record
+from recveil.studies.cell_results import AttributeDetails, CellResult, CellTiming
+from recveil.studies.cells import Cell
+from recveil.studies.plans import Plan
 from recveil.studies.runs import LocalEngine, Outcome, run_study
 from recveil.studies.store import create_store, describe_plan
 
@@ -29,38 +32,39 @@ SECONDS = 0.2
 
 
 def plan(cells: int) -> Plan:
-    """A plan of so many cells, in groups like those of a real one."""
+    """Make a plan of so many cells, in groups like those of a real one."""
     grid = {**RAW["grid"], "panel": [f"panel {n}" for n in range(10)], "seed": list(range(cells // 40))}
     return Plan.parse({**RAW, "grid": grid}, name="trivial")
 
 
 def trivial(cache: Path, cell: Cell) -> Outcome:
-    """Nothing, for a while; what comes back says how long it took."""
+    """Sleep for a while; return a result as large as a real one."""
     start = time.perf_counter()
     time.sleep(SECONDS)
-    record = {"attack": "logistic", "metric": "auc", "estimate": {"value": 0.5, "low": 0.4, "high": 0.6, "n": 100}}
-    content = {"cell": cell.to_dict(), "records": [record] * 100, "details": {"ranks": "00" * 6040}}
-    return Outcome(content, {"seconds": {"all": time.perf_counter() - start}})
+    record = Record("a", "bprmf", "none", "logistic", "gender", 0, "auc", Estimate(0.5, 0.4, 0.6, 100))
+    details = AttributeDetails(ranks="00" * 6040, base="", test_share=0.25, targets={})
+    timing = CellTiming(seconds={"all": time.perf_counter() - start})
+    return Outcome(CellResult(cell, [record] * 100, details), timing)
 
 
 def overhead(cells: int, workers: int) -> None:
-    """Wall time against the share of each worker in the cells' own times."""
+    """Print wall time against the cells' own times, shared among the workers."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         tally = run_study(plan(cells), Path(folder) / "out", LocalEngine(workers), work=trivial)
         wall = time.perf_counter() - start
-        store = create_store(Path(folder) / "out", plan(cells))
-        own = sum(store.read_timing(cell)["seconds"]["all"] for cell in store.finished_ids())
+        store = create_store(Path(folder) / "out")
+        own = sum(store.read_timing(cell).seconds["all"] for cell in store.finished_ids())
     ratio = wall / (own / workers)
     print(f"{tally.done} cells of {SECONDS} s on {workers} workers: wall {wall:.2f} s, own times {own:.2f} s, ", end="")
     print(f"ratio {ratio:.3f} (asked: at most 1.05)")
 
 
 def listing(cells: int) -> None:
-    """The whole command, in a process of its own."""
+    """Time the whole command, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         whole = plan(cells)
-        store = create_store(Path(folder) / "out", whole)
+        store = create_store(Path(folder) / "out")
         describe_plan(store, whole)
         for cell in whole.cells():
             (store.folder / "cells" / f"{cell.id}.json").write_text("{}")

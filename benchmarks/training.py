@@ -15,10 +15,10 @@ import torch
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-from recveil.core.random import generator
-from recveil.data.sources.catalog import load
+from recveil.core.random import make_generator
+from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
-from recveil.metrics.ranking import dot, ndcg, rank, seen_items
+from recveil.metrics.ranking import collect_seen_items, make_dot_scorer, ndcg, rank
 from recveil.models.bprmf import BPRMF
 from recveil.models.lightgcn import LightGCN
 from recveil.models.ncf import NCF
@@ -27,12 +27,14 @@ PLAIN_BATCH, PLAIN_STEPS = 256, 200
 
 
 def quality(split: object, users: np.ndarray, items: np.ndarray) -> float:
-    """NDCG@10 of the test item, whole catalog."""
-    return float(ndcg(rank(dot(users, items), split.test, seen_items(split.train, split.valid)), 10).mean())
+    """Compute NDCG@10 of the test item, whole catalog."""
+    return float(
+        ndcg(rank(make_dot_scorer(users, items), split.test, collect_seen_items(split.train, split.valid)), 10).mean()
+    )
 
 
 def timed(work: object) -> tuple:
-    """What the work gave, and its seconds."""
+    """Return the result of the work and its seconds."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     start = time.perf_counter()
@@ -43,12 +45,12 @@ def timed(work: object) -> tuple:
 
 
 def against_implicit(split: object, device: str) -> None:
-    """Seconds to the quality that implicit's BPR ends with."""
+    """Print seconds to the quality that implicit's BPR ends with."""
     from implicit.als import AlternatingLeastSquares
     from implicit.bpr import BayesianPersonalizedRanking
     from scipy.sparse import csr_matrix
 
-    matrix = csr_matrix(seen_items(split.train).astype(np.float32))
+    matrix = csr_matrix(collect_seen_items(split.train).astype(np.float32))
     rivals = {
         "implicit BPR, d = 32, 100 iterations": BayesianPersonalizedRanking(factors=32, random_state=0),
         "implicit ALS, d = 32, 15 iterations": AlternatingLeastSquares(factors=32, random_state=0),
@@ -60,7 +62,7 @@ def against_implicit(split: object, device: str) -> None:
     goal = found["implicit BPR, d = 32, 100 iterations"][0]
     for epochs in (1, 2, 3, 4, 6, 8, 12, 16):
         ours = BPRMF(embedding_size=32, epochs=epochs, patience=99, device=device)
-        _, seconds = timed(lambda ours=ours: ours.fit(split, rng=generator(0, "train")))
+        _, seconds = timed(lambda ours=ours: ours.fit(split, rng=make_generator(0, "train")))
         reached = quality(split, ours.user_vectors_, ours.item_vectors_)
         if reached >= goal:
             break
@@ -109,7 +111,7 @@ class PlainNCF(torch.nn.Module):
 
 
 class PlainLightGCN(torch.nn.Module):
-    """LightGCN that propagates anew for every batch."""
+    """LightGCN that propagates for every batch."""
 
     def __init__(self, split: object, device: str, d: int = 32) -> None:
         super().__init__()
@@ -130,7 +132,7 @@ class PlainLightGCN(torch.nn.Module):
 
 
 def plain_rate(model: torch.nn.Module, split: object, negatives: int, device: str) -> float:
-    """Training pairs per second of the plain loop."""
+    """Return the training pairs per second of the plain loop."""
     model = model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     batches = iter(DataLoader(Pairs(split, negatives), batch_size=PLAIN_BATCH, shuffle=True))
@@ -150,7 +152,7 @@ def plain_rate(model: torch.nn.Module, split: object, negatives: int, device: st
 
 
 def against_plain(split: object, device: str) -> None:
-    """Pairs per second, ours over the plain loop, and whole runs of the paper's length."""
+    """Print pairs per second, ours over the plain loop, and whole runs of the paper's length."""
     n, m = split.train.n_users, split.train.n_items
     cases = {
         "NCF": (PlainNCF(n, m), 4, lambda e: NCF(epochs=e, patience=e, device=device), 20),
@@ -159,9 +161,9 @@ def against_plain(split: object, device: str) -> None:
     whole = device != "cpu"
     print("\n| model | plain pairs/s | our pairs/s | ratio | whole run |\n| --- | --- | --- | --- | --- |")
     for name, (plain, negatives, make, length) in cases.items():
-        make(1).fit(split, rng=generator(0, "warm"))
+        make(1).fit(split, rng=make_generator(0, "warm"))
         epochs = length if whole else 2
-        _, seconds = timed(lambda make=make, epochs=epochs: make(epochs).fit(split, rng=generator(0, "train")))
+        _, seconds = timed(lambda make=make, epochs=epochs: make(epochs).fit(split, rng=make_generator(0, "train")))
         ours, theirs = len(split.train) * epochs / seconds, plain_rate(plain, split, negatives, device)
         run = f"{epochs} epochs in {seconds:.1f} s, validation included"
         print(f"| {name} | {theirs:,.0f} | {ours:,.0f} | {ours / theirs:.1f} | {run} |", flush=True)
@@ -174,7 +176,7 @@ def main() -> None:
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--skip", default="", help="implicit or plain")
     given = parser.parse_args()
-    split = leave_one_out(load(given.data))
+    split = leave_one_out(load_dataset(given.data))
     if given.skip != "implicit":
         against_implicit(split, given.device)
     if given.skip != "plain":
