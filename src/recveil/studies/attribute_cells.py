@@ -133,7 +133,7 @@ def make_folds(cell: Cell) -> CrossValidation:
 
 
 def select_spared_users(n: int, share: float) -> IntArray:
-    """Select the users by whom settings are chosen and who are not attacked: the same for every method and seed."""
+    """Select the users that settings are chosen on, who are not attacked: the same for every method and seed."""
     return np.random.default_rng(2026).permutation(n)[: int(share * n)]
 
 

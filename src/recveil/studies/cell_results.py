@@ -66,7 +66,7 @@ class AttributeDetails(_Stored):
     Attributes:
         ranks: ranks of the test items under the release, packed.
         base: ranks of the test items under the undefended model, packed.
-        test_share: attacked users of a fold as a share of those whom the attacker knows.
+        test_share: attacked users of a fold as a share of the known users.
         targets: audits of the attributes, and of their joint classes.
         two_releases: audits by attackers who hold the undefended table as well.
     """

@@ -34,7 +34,7 @@ class Settings(BaseModel):
         k: cut-offs of the ranking measures.
         folds: folds of the attribute attacks.
         repeats: repeats of cross-validation.
-        unattacked: share of the users by whom settings were chosen, and who are not attacked.
+        unattacked: share of the users that settings were chosen on; they are not attacked.
         list_length: length of the lists in membership studies.
         user_minimum: interactions that a user must have in membership studies; 0 takes what the models need.
         seen: whether lists leave out seen items in membership studies.

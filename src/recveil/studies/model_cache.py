@@ -89,7 +89,7 @@ class CachedModel:
 
 
 class CachedFoldInModel(CachedModel):
-    """A cached recommender that can serve users whom it was not trained on."""
+    """A cached recommender that can serve users of no training data."""
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Compute the user vectors of these histories, as the model does."""

@@ -46,7 +46,7 @@ def pool_advantage(folds: Sequence[float], test_share: float, n: int) -> Estimat
 
     Args:
         folds: signed advantage of the headline on each fold.
-        test_share: attacked users of a fold as a share of those whom the attacker knows.
+        test_share: attacked users of a fold as a share of the known users.
         n: attacked users.
     """
     estimate = estimate_advantage(np.asarray(folds), test_share, n)
@@ -76,7 +76,7 @@ def pool_intervals(estimates: Sequence[Estimate], folds: int, test_share: float)
     Args:
         estimates: one estimate for each seed, a mean over its folds.
         folds: folds of one seed.
-        test_share: attacked users of a fold as a share of those whom the attacker knows.
+        test_share: attacked users of a fold as a share of the known users.
     """
     values = np.array([e.value for e in estimates])
     if folds < 2 or not all(math.isfinite(e.high - e.low) for e in estimates):
@@ -153,7 +153,7 @@ class PooledCell:
 
     @property
     def test_share(self) -> float:
-        """Attacked users of a fold as a share of those whom the attacker knows."""
+        """Attacked users of a fold as a share of the known users."""
         return self.details[0].test_share
 
     def keep_seeds(self, seeds: Iterable[int]) -> PooledCell:
