@@ -102,7 +102,7 @@ def _build_top(result: MembershipResult) -> PageTop:
     return PageTop(
         eyebrow="recveil membership report",
         title=f"Membership audit: {model}{format_text(hide_folders(source.name))}",
-        released=f"Released: recommendation lists{length} of {format_class_size(result.n_users)} users. {defense}",
+        released=f"Released: recommendation lists{length} for {format_class_size(result.n_users)} users. {defense}",
         cards=[_build_card(result)],
         recommendation=recommend_for_members(result),
         measured=_list_measured(result),

@@ -26,7 +26,7 @@ def build_strength_chart(altair: Any, plot: StrengthPlot) -> Any:
     """Return a line for each method from weak to strong over its cost, with a ring around the knee."""
     methods = list_distinct([point.method for point in plot.points])
     colors, dashes = build_method_scales(altair, methods, CLASS_DASHES)
-    key = altair.Legend(title=None, orient="right", symbolType="stroke", labelColor=INK, symbolStrokeWidth=3)
+    key = _build_line_legend(altair)
     shared = altair.Chart(make_data(altair, plot.points)).encode(
         x=altair.X("cost:Q", title=plot.axis, axis=altair.Axis(format="~g", tickCount=6, titlePadding=8)),
         y=altair.Y("advantage:Q", title="Largest advantage of an attacker"),
@@ -36,7 +36,7 @@ def build_strength_chart(altair: Any, plot: StrengthPlot) -> Any:
     line = shared.mark_line(strokeWidth=2).encode(strokeDash=altair.StrokeDash("method:N", scale=dashes, legend=None))
     points = shared.mark_point(filled=True, size=60, opacity=1)
     ring = shared.transform_filter("datum.is_knee").mark_point(size=260, strokeWidth=2, filled=False)
-    return altair.layer(line, points, ring).properties(width=2 * CHART_WIDTH - 160, height=300)
+    return altair.layer(line, points, ring).properties(width=CHART_WIDTH + 80, height=300)
 
 
 def build_tradeoff_chart(altair: Any, plot: TradeoffPlot) -> Any:
@@ -77,7 +77,7 @@ def build_roc_chart(altair: Any, plot: RocPlot) -> Any:
     """Return true over false positive rate on logarithmic scales; the dashed line is chance."""
     attacks = list_distinct([point.attack for point in plot.points])
     colors, dashes = build_method_scales(altair, attacks, CLASS_DASHES)
-    key = altair.Legend(title=None, orient="right", symbolType="stroke", labelColor=INK, symbolStrokeWidth=3)
+    key = _build_line_legend(altair)
     smallest_fpr = min([0.1, *(point.fpr for point in plot.points if point.fpr > 0)])
     smallest_tpr = min([0.1, *(point.tpr for point in plot.points if point.tpr > 0)])
     axis = {"format": "~g", "values": [0.001, 0.01, 0.1, 1], "titlePadding": 8}
@@ -102,7 +102,13 @@ def build_roc_chart(altair: Any, plot: RocPlot) -> Any:
     corner = max(smallest_fpr, smallest_tpr)
     ends = [{"fpr": corner, "tpr": corner}, {"fpr": 1, "tpr": 1}]
     chance = altair.Chart(altair.Data(values=ends)).mark_line(color=INK, strokeWidth=1.5, strokeDash=LINE_DASHES[0])
-    return altair.layer(chance.encode(x=x, y=y), lines).properties(width=2 * CHART_WIDTH - 420, height=340)
+    return altair.layer(chance.encode(x=x, y=y), lines).properties(width=CHART_WIDTH, height=320)
+
+
+def _build_line_legend(altair: Any) -> Any:
+    """Return a legend below the chart: beside it, the chart would be too small to read on a telephone."""
+    lines = {"symbolType": "stroke", "symbolStrokeWidth": 3, "columns": 3, "columnPadding": 26, "labelLimit": 200}
+    return altair.Legend(title=None, orient="bottom", labelColor=INK, **lines)
 
 
 def build_scatter_chart(altair: Any, plot: ScatterPlot) -> Any:
