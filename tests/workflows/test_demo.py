@@ -23,8 +23,12 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "MODEL_OPTIONS", {"embedding_size": 16, "epochs": 15})
 
 
-def test_the_demo_finds_the_leak_ends_it_and_repeats_itself(tmp_path: Path, quick: AuditProtocol) -> None:
+def test_the_demo_finds_the_leak_ends_it_and_repeats_itself(
+    tmp_path: Path, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = demo.run_demo(tmp_path / "new" / "a", device="cpu", protocol=quick)
+    assert "gender" in (tmp_path / "new" / "a" / "report.html").read_text()
+    monkeypatch.setattr("recveil.report.html.render", lambda result: "one page is enough")
     demo.run_demo(tmp_path / "b", device="cpu", protocol=quick)
     assert {p.name for p in (tmp_path / "b").iterdir()} == FILES
     for name in ("users.parquet", "cloaked.parquet", "attributes.parquet"):
