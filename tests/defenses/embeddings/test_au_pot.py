@@ -17,7 +17,7 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.progress import report_progress
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.embeddings import au_pot as unlearn
-from recveil.defenses.embeddings.au_pot import D2D, U2U, make_order_hinge, mmd, pair_distance
+from recveil.defenses.embeddings.au_pot import D2D, U2U, compute_pair_distance, make_order_hinge, mmd
 from recveil.testing.worlds import make_no_leak, make_planted_leak
 
 METHODS = pytest.mark.parametrize("method", [U2U, D2D])
@@ -75,7 +75,7 @@ SOME_WORLD = st.tuples(st.integers(0, 10**6), st.integers(0, 40), st.integers(1,
 def test_u2u_is_the_mean_over_all_pairs_across_classes(sizes: tuple[int, int, int, int]) -> None:
     x, members = world(*sizes)
     value, gradient = with_autograd(every_pair, x, members)
-    got, slope = pair_distance(x, members)
+    got, slope = compute_pair_distance(x, members)
     assert got == pytest.approx(value, rel=1e-10)
     torch.testing.assert_close(slope, gradient)
 
@@ -99,7 +99,7 @@ def test_a_class_of_one_takes_no_part_in_the_mmd() -> None:
     assert mmd(x, [members[0], members[1][:1]])[0] == 0
 
 
-@pytest.mark.parametrize("loss", [pair_distance, mmd])
+@pytest.mark.parametrize("loss", [compute_pair_distance, mmd])
 def test_users_far_from_the_origin_lose_nothing_to_rounding(loss) -> None:
     x, members = world(1, 60, 3, 2)
     value, gradient = loss(x, members)
@@ -110,7 +110,7 @@ def test_users_far_from_the_origin_lose_nothing_to_rounding(loss) -> None:
 
 def test_users_all_alike_have_nothing_to_be_told_by() -> None:
     x = torch.full((10, 3), 2.0)
-    for loss in (pair_distance, mmd):
+    for loss in (compute_pair_distance, mmd):
         value, gradient = loss(x, [torch.arange(5), torch.arange(5, 10)])
         assert value == 0
         assert not gradient.any()
@@ -145,7 +145,7 @@ def test_no_block_is_larger_than_was_asked_for(monkeypatch: pytest.MonkeyPatch) 
 def test_u2u_needs_no_table_of_pairs() -> None:
     n = 300_000  # squared, that would be 720 GB
     x = torch.randn(n, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    value, _ = pair_distance(x, [torch.arange(n // 2), torch.arange(n // 2, n)])
+    value, _ = compute_pair_distance(x, [torch.arange(n // 2), torch.arange(n // 2, n)])
     assert value == pytest.approx(4, rel=0.02)  # twice the variance in each of two dimensions
 
 

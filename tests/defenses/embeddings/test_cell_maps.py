@@ -9,7 +9,7 @@ import torch
 from oracles.cells import apply_by_cell, cloak_by_cells, gather_statistics, make_table
 from recveil.core.random import make_generator
 from recveil.defenses import DEFENSES
-from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, StreamingDefense, plan_passes
+from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, StreamingDefense, plan_partitions
 from recveil.defenses.embeddings.gaussian import Gaussian
 from recveil.defenses.embeddings.leace import Leace
 from recveil.defenses.embeddings.sliced import Sliced
@@ -28,7 +28,7 @@ def test_joint_cells_or_attributes_in_turn_it_is_the_map_of_memory(
 
 def test_small_joint_cells_are_replaced_by_attributes_in_turn() -> None:
     tables = [make_table(n, attributes=attributes) for attributes, n in ((1, 4000), (2, 4000), (2, 150))]
-    assert [len(plan_passes(gather_statistics(x, codes)[0])) for x, codes in tables] == [1, 1, 6]
+    assert [len(plan_partitions(gather_statistics(x, codes)[0])) for x, codes in tables] == [1, 1, 6]
 
 
 def test_affine_maps_compose() -> None:

@@ -158,7 +158,7 @@ def test_what_it_adds_to_a_model_on_the_demo_world() -> None:
 
 @pytest.mark.parametrize("dropout", [(0.7, 0.3), (-0.1, 0.5), (0.3, 1.0)])
 def test_bad_dropout_is_refused(dropout: tuple[float, float]) -> None:
-    with pytest.raises(UsageError, match="dropout is a lower and a higher rate"):
+    with pytest.raises(UsageError, match="dropout must be a lower and a higher rate"):
         Adversarial(dropout=dropout)
 
 

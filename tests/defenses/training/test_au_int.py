@@ -13,7 +13,7 @@ from recveil.core.random import make_generator
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import make_demo_world
-from recveil.defenses.embeddings.au_pot import mmd, pair_distance
+from recveil.defenses.embeddings.au_pot import compute_pair_distance, mmd
 from recveil.defenses.training.au_int import D2DInT, U2UInT
 from recveil.models.bprmf import BPRMF
 from recveil.testing.contracts_training import check_training_defense
@@ -45,7 +45,7 @@ def test_it_keeps_the_contract(method) -> None:
     assert getattr(method, "injects", False) == (method is U2UInT)
 
 
-@pytest.mark.parametrize(("method", "objective"), [(U2UInT, pair_distance), (D2DInT, mmd)])
+@pytest.mark.parametrize(("method", "objective"), [(U2UInT, compute_pair_distance), (D2DInT, mmd)])
 def test_the_loss_is_that_of_the_scaled_users(method, objective) -> None:
     x, secret, members = world(0)
     scaled = torch.tensor(x / np.sqrt(x.var(0).sum()))

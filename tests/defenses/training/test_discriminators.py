@@ -42,7 +42,9 @@ def test_numbers_are_standardized_and_guessed_by_regression() -> None:
     known = secret.truth[secret.weight > 0]
     assert float(known.mean()) == pytest.approx(0, abs=1e-6)
     zero = torch.zeros(2, 4, 1)  # who knows nothing says the mean, and loses the variance
-    np.testing.assert_allclose(secret.average_losses(secret.compute_losses(zero, torch.arange(4)), torch.arange(4)), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(
+        secret.average_losses(secret.compute_losses(zero, torch.arange(4)), torch.arange(4)), 1.0, rtol=1e-5
+    )
 
 
 def test_what_does_not_vary_is_no_secret() -> None:

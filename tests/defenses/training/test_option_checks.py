@@ -56,7 +56,7 @@ def test_a_defense_leaves_the_draws_of_the_generator_it_is_given(defense) -> Non
 
 def test_numbers_are_refused_by_those_who_know_classes_only() -> None:
     assert check_targets([INCOME, GENDER], numbers=True) == 5
-    with pytest.raises(DataError, match=r"'income' is a number.*--bins income=35,45, or use adversarial"):
+    with pytest.raises(DataError, match="'income' is a number"):
         check_targets([GENDER, INCOME], numbers=False)
     with pytest.raises(DataError, match="'income' is a number"):
         U2UInT()([INCOME], epochs=3, rng=np.random.default_rng(0))

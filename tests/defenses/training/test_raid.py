@@ -148,7 +148,7 @@ def test_attributes_one_after_the_other_share_the_passes_that_are_left() -> None
     turns = []
     for _ in range(4):
         penalty.start_epoch(x)
-        turns.append(penalty.targets.index(penalty.active[0]))  # type: ignore[attr-defined]
+        turns.append(penalty.pulls.index(penalty.active[0]))  # type: ignore[attr-defined]
     assert turns == [0, 0, 1, 1]
 
 
@@ -354,7 +354,7 @@ def test_a_model_trained_with_it_does_not_tell_its_groups() -> None:
         ({"tau": -1.0}, "tau must be a number that is not negative; got -1.0"),
         ({"epsilon": 0.0}, "epsilon must be above 0"),
         ({"strength": 1.5}, "strength must lie between"),
-        ({"phase_one": 1.1}, "phase_one is a share"),
+        ({"phase_one": 1.1}, "phase_one must be a share"),
         ({"xi": 0}, "xi and atoms must be at least 1"),
         ({"atoms": 0}, "xi and atoms must be at least 1"),
         ({"alignment": "atom"}, "alignment must be one of atoms, gaussian, sliced; got 'atom'"),
@@ -372,9 +372,9 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
 
 def test_what_it_cannot_protect_is_said() -> None:
     x, secret = world()
-    with pytest.raises(UsageError, match="512 atoms were asked for, and only 400 users disclose"):
+    with pytest.raises(UsageError, match="atoms is 512, and only 400 users disclose"):
         made(RaidPaper(), secret)
-    with pytest.raises(UsageError, match="Name at least one attribute"):
+    with pytest.raises(UsageError, match="Give at least one target"):
         made(Raid())
     with pytest.raises(UsageError, match="epochs is 0"):
         made(Raid(), secret, epochs=0)

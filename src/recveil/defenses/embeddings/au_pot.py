@@ -31,7 +31,7 @@ from recveil.core.types import UNDISCLOSED, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table, plan_cells
 from recveil.defenses.embeddings.transformers import EmbeddingTransformer
 
-__all__ = ["D2D", "U2U", "make_order_hinge", "mmd", "pair_distance"]
+__all__ = ["D2D", "U2U", "make_order_hinge", "mmd", "compute_pair_distance"]
 
 METHODS = (
     DefenseTraits(
@@ -63,7 +63,7 @@ Objective = Callable[[torch.Tensor, Members], tuple[float, torch.Tensor]]
 """Function of users and classes that returns a loss and its gradient, which is zero for users of no class."""
 
 
-def pair_distance(x: torch.Tensor, members: Members) -> tuple[float, torch.Tensor]:
+def compute_pair_distance(x: torch.Tensor, members: Members) -> tuple[float, torch.Tensor]:
     """Compute the mean squared distance of users of different classes (U2U), and its gradient, without pairs."""
     rows = torch.cat(list(members))
     n = len(rows)
@@ -180,7 +180,7 @@ class U2U(EmbeddingTransformer):
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None
     ) -> FloatArray:
         """Return the defended table; `rng` is not used, `utility` only with `retention="utility"`."""
-        return _unlearn_table(self, pair_distance, x, codes, utility)
+        return _unlearn_table(self, compute_pair_distance, x, codes, utility)
 
 
 @dataclass

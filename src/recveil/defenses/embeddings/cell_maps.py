@@ -1,6 +1,6 @@
 """Maps of cells, for tables larger than memory: fitted from statistics of the cells, applied to rows block by block.
 
-A cell is one combination of classes of the protected attributes, "unknown" being a class of its own. Affine maps are
+A cell is one combination of classes of the protected attributes, "undisclosed" being a class of its own. Affine maps are
 composed by formula, so no row of the table is needed to fit them; rounds along axes are learned from a sample of rows.
 """
 
@@ -19,7 +19,7 @@ from recveil.defenses.embeddings.cells import Cells, plan_cells
 from recveil.defenses.embeddings.fitted_maps import AffineMap, SlicedMap
 from recveil.transport.moments import Moments
 
-__all__ = ["CellAffine", "CellMap", "CellStatistics", "StreamingDefense", "plan_passes"]
+__all__ = ["CellAffine", "CellMap", "CellStatistics", "StreamingDefense", "plan_partitions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class CellStatistics:
 
     Attributes:
         moments: count, mean and scatter of the rows of each cell.
-        codes: (cells, attributes) class of each attribute in each cell, -1 if unknown.
+        codes: (cells, attributes) class of each attribute in each cell, -1 if undisclosed.
         sample: vectors of rows drawn without replacement from each cell; empty unless the defense needs it.
         sample_cells: cell of each row of the sample.
     """
@@ -65,7 +65,7 @@ class CellAffine:
     def from_stage(cls, stage: AffineMap, classes: Sequence[int]) -> CellAffine:
         """Spread a map of classes over the cells that belong to them.
 
-        Class -1 (unknown) is the last entry of the stage.
+        Class -1 (undisclosed) is the last entry of the stage.
         """
         at = torch.as_tensor(np.asarray(classes))
         return cls(stage.center[at], stage.A[at], stage.m.expand(len(at), -1))
@@ -139,8 +139,8 @@ class CellMap:
         if self.rounds is None:
             return replace(self, first=part)
         # Only cells that skip the rounds are blended in their affine map; the others are once the rounds are through.
-        unknown = torch.as_tensor(np.asarray(self.classes) < 0)
-        m, A = unknown[:, None], unknown[:, None, None]
+        undisclosed = torch.as_tensor(np.asarray(self.classes) < 0)
+        m, A = undisclosed[:, None], undisclosed[:, None, None]
         first = CellAffine(part.center, torch.where(A, part.A, self.first.A), torch.where(m, part.m, self.first.m))
         return replace(self, first=first, strength=strength)
 
@@ -180,7 +180,7 @@ class CellMap:
         )
 
 
-def plan_passes(statistics: CellStatistics) -> list[Cells]:
+def plan_partitions(statistics: CellStatistics) -> list[Cells]:
     """Cut the cells into the classes that a defense equalizes in turn.
 
     Cells without rows belong to no class. Joint cells are used if each has at least two rows for each dimension.
@@ -190,11 +190,11 @@ def plan_passes(statistics: CellStatistics) -> list[Cells]:
     known = held & (codes >= 0).any(1)
     smallest = int(moments.n.numpy()[known].min()) if known.any() else 0
     joint = smallest >= 2 * moments.mean.shape[1]
-    passes = []
+    partitions = []
     # Here a cell counts as one row of codes, so `minimum` says yes or no in place of a number of users.
     for cells in plan_cells(codes[held], minimum=0 if joint else 1 << 62):
         everywhere = np.full(len(codes), -1, dtype=np.int64)
         everywhere[held] = cells.codes
         if cells.n_classes > 1:
-            passes.append(Cells(everywhere, cells.keys))
-    return passes
+            partitions.append(Cells(everywhere, cells.keys))
+    return partitions

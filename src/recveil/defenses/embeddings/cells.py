@@ -1,4 +1,4 @@
-"""Several attributes as classes: joint cells where they are large enough, else one attribute after the other."""
+"""Several attributes as classes: joint cells if they are large enough, else one attribute after the other."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ import numpy as np
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import UNDISCLOSED, FloatArray, IntArray
 
-__all__ = ["Cells", "split_attributes", "plan_cells", "check_table", "find_cells"]
+__all__ = ["Cells", "check_table", "find_cells", "plan_cells", "split_attributes"]
 
 ATTRIBUTE_CYCLES = 3
-"""How often to go round the attributes when joint cells are too small: each undoes a little of the others."""
-
+"""Cycles over the attributes when joint cells are too small: each attribute undoes a little of the others."""
 
 ANY_CODE = -2
-"""In the key of a cell: whatever this attribute is."""
+"""Code in the key of a cell that matches every class of the attribute."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """One way to cut the users into classes; -1 = nothing known.
+    """One partition of the users into classes.
 
-    `keys[k]` are the codes of the attributes that make class k, by which later users find their cell (`find`).
+    Attributes:
+        codes: class of each user; -1 for users without any disclosed attribute.
+        keys: `keys[k]` are the codes of the attributes that make class k, by which `find_cells` places later users.
     """
 
     codes: IntArray
@@ -31,14 +32,19 @@ class Cells:
 
     @property
     def n_classes(self) -> int:
-        """How many classes have users."""
+        """Number of classes."""
         return len(self.keys)
 
 
 def plan_cells(codes: IntArray, minimum: int) -> list[Cells]:
-    """The passes to make over the classes of an (n, n_attributes) array of codes.
+    """Plan the partitions that a defense equalizes in turn.
 
-    One pass over the joint cells if each has `minimum` users or more; otherwise several rounds over the attributes.
+    Args:
+        codes: (n,) or (n, n_attributes) classes of the users.
+        minimum: fewest users of a joint cell.
+
+    Returns:
+        The joint cells if each has enough users; otherwise several cycles over the single attributes.
     """
     codes = codes[:, None] if codes.ndim == 1 else codes
     joint = _build_cells(codes)
@@ -50,12 +56,12 @@ def plan_cells(codes: IntArray, minimum: int) -> list[Cells]:
 
 
 def split_attributes(codes: IntArray) -> list[Cells]:
-    """The classes of each attribute of an (n, n_attributes) array of codes, whatever the others are."""
+    """Return the partition by each single attribute of (n, n_attributes) codes."""
     return [_build_cells(np.where(np.eye(codes.shape[1])[j] > 0, codes, ANY_CODE)) for j in range(codes.shape[1])]
 
 
 def find_cells(codes: IntArray, keys: IntArray) -> IntArray:
-    """The cell of each row of codes, by the keys of a fit; -1 for a combination that was not there."""
+    """Find the cell of each row of codes by the keys of a fit; -1 for combinations that the fit did not meet."""
     codes = codes[:, None] if codes.ndim == 1 else codes
     if codes.shape[1] != keys.shape[1]:
         raise DataError(f"The map was fitted with {keys.shape[1]} attributes; codes for {codes.shape[1]} were given.")
@@ -66,7 +72,7 @@ def find_cells(codes: IntArray, keys: IntArray) -> IntArray:
 
 
 def check_table(x: FloatArray, codes: IntArray, strength: float) -> None:
-    """Refuse what no embedding defense can work on."""
+    """Refuse tables, codes and strengths that no embedding defense can use."""
     if x.ndim != 2 or not len(x):
         raise DataError(f"User vectors must be a table of at least one row; got shape {x.shape}.")
     if len(codes) != len(x):
@@ -78,9 +84,9 @@ def check_table(x: FloatArray, codes: IntArray, strength: float) -> None:
 
 
 def _build_cells(codes: IntArray) -> Cells:
-    """One class for each combination; who disclosed one attribute but not another is a combination too.
+    """Build one class for each combination of codes, undisclosed ones included.
 
-    Left out of all cells, such a user would keep the attribute that is known.
+    A user who discloses one attribute but not another needs a cell too, else the disclosed one would stay visible.
     """
     known = (codes >= 0).any(1)
     out = np.full(len(codes), UNDISCLOSED, dtype=np.int64)

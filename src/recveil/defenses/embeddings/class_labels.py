@@ -42,7 +42,7 @@ def apply_classes(y: ArrayLike | None, classes: list[Labels], n_users: int) -> I
     """Encode labels by the classes of a fit; labels that it did not meet count as undisclosed.
 
     Args:
-        y: labels, (n_users,) or (n_users, n_attributes); None if nobody disclosed any.
+        y: labels, (n_users,) or (n_users, n_attributes); None if all are undisclosed.
         classes: sorted classes of each attribute, as `encode_classes` returns them.
         n_users: the number of rows that there must be.
 

@@ -1,7 +1,8 @@
-"""Fitted maps: what carried the users of a fit, kept for later users.
+"""Fitted maps: they carried the users of a fit, and are kept for later users.
 
-A map is a list of stages. Each cuts the users into cells and carries each cell by an `AffineMap` or by the rounds of a
-`SlicedMap`. A user of an unknown class, or of one that was not there at the fit, takes what needs no label only.
+A map is a list of stages. Each partitions the users into cells and carries each cell by an `AffineMap` or by the rounds
+of a `SlicedMap`. A user of an undisclosed class, or of a class that the fit did not meet, takes only the part that
+needs no label.
 """
 
 from __future__ import annotations
@@ -18,20 +19,29 @@ from recveil.transport.quantile_alignment import KNOTS, interpolate_shifts
 __all__ = ["AffineMap", "FittedMap", "SlicedMap", "Stage", "blend_tables", "scale_to_norm"]
 
 BLOCK_ROWS = 1 << 14
-"""Rows that go through all rounds together: few enough to stay in the processor's cache."""
+"""Rows that go through all rounds together; so few stay in the processor's cache."""
+
+BLOCK_ROWS_ON_GPU = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
 class AffineMap:
-    """x -> (x - center[k]) A[k] + m for class k; the last class is for users whose attribute is unknown."""
+    """An affine map for each class: x -> (x - center[k]) A[k] + m.
 
-    center: torch.Tensor  # (K + 1, d)
-    A: torch.Tensor  # (K + 1, d, d)
-    m: torch.Tensor  # (d,)
+    Attributes:
+        center: (K + 1, d); the last row is for undisclosed users.
+        A: (K + 1, d, d); the last matrix is for undisclosed users.
+        m: (d,)
+        regularized: whether covariances had to be regularized at the fit.
+    """
+
+    center: torch.Tensor
+    A: torch.Tensor
+    m: torch.Tensor
     regularized: bool = False
 
     def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-        """The users where the map carries them, in float64."""
+        """Carry the users by the map of their class, in float64."""
         out = torch.empty(x.shape, dtype=torch.float64, device=x.device)
         for k in range(len(self.A)):  # code -1 is row K, the last
             rows = (codes == k) if k < len(self.A) - 1 else (codes < 0)
@@ -50,26 +60,33 @@ class AffineMap:
 
 @dataclass(frozen=True, eq=False)
 class SlicedMap:
-    """R rounds: z = (x - m) to[r], each coordinate of z moved by the shifts of the class, and back.
+    """Rounds: z = (x - m) to[r], each coordinate of z moved by the shifts of the class, and back.
 
-    Users of unknown class stay where they are.
+    Undisclosed users stay where they are.
+
+    Attributes:
+        m: (d,) center.
+        to: (R, d, d) axes of each round.
+        back: (R, d, d) way back from the axes.
+        shifts: (R, K, d, KNOTS) shifts of each class along each axis.
     """
 
-    m: torch.Tensor  # (d,)
-    to: torch.Tensor  # (R, d, d)
-    back: torch.Tensor  # (R, d, d)
-    shifts: torch.Tensor  # (R, K, d, KNOTS)
+    m: torch.Tensor
+    to: torch.Tensor
+    back: torch.Tensor
+    shifts: torch.Tensor
 
     def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-        """The users where the rounds carry them; computed in float32."""
+        """Carry the users by the rounds of their class, computed in float32."""
         out = x.double()
+        size = BLOCK_ROWS if x.device.type == "cpu" else BLOCK_ROWS_ON_GPU
         for k in range(self.shifts.shape[1] if len(self.to) else 0):
-            for rows in torch.split((codes == k).nonzero()[:, 0], BLOCK_ROWS if x.device.type == "cpu" else 1 << 18):
+            for rows in torch.split((codes == k).nonzero()[:, 0], size):
                 out[rows] = self.carry_class(out[rows].float(), k).double()
         return out
 
     def carry_class(self, x: torch.Tensor, k: int) -> torch.Tensor:
-        """Users of class k, in 32 bits, where the rounds carry them."""
+        """Carry users of class k, given in float32, by all rounds."""
         m, to, back, shifts = (t.float() for t in (self.m, self.to, self.back, self.shifts))
         y = x - m
         for r in range(len(to)):
@@ -90,12 +107,19 @@ class SlicedMap:
 
 Carrier = AffineMap | SlicedMap
 Stage = tuple[IntArray, Carrier]
-"""The keys of the cells, and what carries them."""
+"""Keys of the cells, and the map that carries them."""
 
 
 @dataclass(frozen=True, eq=False)
 class FittedMap:
-    """The stages of a fit, `strength` of the way; `norm` is the length all users get first (0 = they keep theirs)."""
+    """The stages of a fit.
+
+    Attributes:
+        stages: maps to apply in turn.
+        strength: share of the straight way that users go.
+        norm: length that all vectors get first; 0 leaves them alone.
+        dimensions: length of the vectors.
+    """
 
     stages: list[Stage]
     strength: float
@@ -103,7 +127,7 @@ class FittedMap:
     dimensions: int
 
     def __call__(self, x: FloatArray, codes: IntArray, device: torch.device) -> FloatArray:
-        """Where users go whose codes are known, in part or not at all (-1)."""
+        """Carry users by their codes; -1 for undisclosed attributes."""
         if x.ndim != 2 or x.shape[1] != self.dimensions:
             raise DataError(f"The map is for vectors of {self.dimensions} dimensions; got a table of shape {x.shape}.")
         start = torch.tensor(x, device=device).double()
@@ -114,12 +138,12 @@ class FittedMap:
 
 
 def scale_to_norm(x: torch.Tensor, norm: float) -> torch.Tensor:
-    """All users with vectors of this length; 0 leaves them alone."""
+    """Scale all vectors to this length; 0 leaves them alone."""
     return x / torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp(min=1e-300) * norm if norm else x
 
 
 def blend_tables(start: torch.Tensor, moved: torch.Tensor, strength: float) -> FloatArray:
-    """The straight way from one table to the other, this far."""
+    """Return the table a share `strength` of the straight way from one table to the other."""
     out: FloatArray = torch.lerp(start, moved, strength).to(torch.float32).cpu().numpy()
     return out
 

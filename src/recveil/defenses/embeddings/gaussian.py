@@ -5,7 +5,7 @@ x -> (x - m_k) A_k + m. By Gelbrich's bound no map that equalizes the first two 
 Prior art: the quadratic eraser of EleutherAI's concept-erasure.
 
 Limits: moments made equal *in sample* turn cross-validated attackers below chance, which a two-sided audit reports as a
-leak; and nothing beyond the second moment is touched. `sliced` mends both.
+leak; and nothing beyond the second moment is changed. `sliced` has neither limit.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from recveil.core import device as devices
+from recveil.core.device import resolve_device
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
-from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics, plan_passes
+from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics, plan_partitions
 from recveil.defenses.embeddings.cells import Cells, check_table, plan_cells
 from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, Stage, blend_tables
 from recveil.defenses.embeddings.transformers import MapTransformer
@@ -51,14 +51,15 @@ FEW_USERS_NOTE = (
 
 
 def fit_map(moments: Moments) -> AffineMap:
-    """The map that carries each class to the barycenter of all, from the moments alone.
+    """Fit the map that carries each class to the barycenter of all classes, from the moments alone.
 
-    Directions in which the users of a class vary less than a hundred-thousandth of the most are set to the common mean:
-    too small to be equalized, they would still speak to an attacker who standardizes. Where one class spans fewer
-    directions than another (n_k <= d), one ridge is added to all and the moments become equal only approximately.
+    Directions in which users vary less than a hundred-thousandth of the largest spread are set to the common mean: they
+    are too small to be equalized, and an attacker who standardizes would still read them. If one class spans fewer
+    directions than another (n_k <= d), one ridge is added to all, and the moments become equal only approximately.
     """
     whole = moments.pool_classes()
     m, C = whole.mean[0], whole.covariance[0]
+    # Work in the directions in which users vary at all.
     values, vectors = torch.linalg.eigh((moments.weights[:, None, None] * moments.covariance).sum(0))
     varied = values > 1e-10 * values[-1].clamp(min=1e-300)
     basis, r = vectors[:, varied], int(varied.sum())  # (d, r)
@@ -80,9 +81,13 @@ def fit_map(moments: Moments) -> AffineMap:
 class Gaussian(MapTransformer):
     """Equal class means and covariances by least displacement, in closed form.
 
-    `strength` walks straight from nothing (0) to all of it (1). Users whose attribute is unknown are carried by the map
-    of the pooled users, which needs no label. Several attributes: joint cells where each has more users than
-    dimensions, else the attributes in turn.
+    Undisclosed users are carried by the map of the pooled users, which needs no label. Several attributes are equalized
+    as joint cells if each has at least two users for each dimension, else one after the other.
+
+    Args:
+        strength: share of the straight way from the undefended table to the fully defended one.
+        device: where tensors are computed.
+        random_state: not used; nothing is random.
     """
 
     needs_sample: ClassVar[bool] = False
@@ -90,35 +95,44 @@ class Gaussian(MapTransformer):
     strength: float = 1.0
 
     def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
-        """The cloaked table and the map that made it."""
+        """Return the defended table and the map that made it; `rng` is not used."""
         check_table(x, codes, self.strength)
-        start = torch.tensor(x, device=devices.resolve_device(self.device)).double()
+        start = torch.tensor(x, device=resolve_device(self.device)).double()
         moved, stages = fit_stages(start, plan_cells(codes, minimum=2 * x.shape[1]))
         fitted = FittedMap(stages, self.strength, 0.0, x.shape[1])
         return blend_tables(start, moved, self.strength), fitted
 
     def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
         """Fit the map of each cell from its moments; `rng` is not used."""
-        full, notes = compose_stages(statistics.moments, plan_passes(statistics))
+        full, notes = compose_stages(statistics.moments, plan_partitions(statistics))
         return CellMap(full).blend_with_identity(self.strength), notes
 
 
-def carry_gaussian(x: torch.Tensor, passes: list[Cells]) -> torch.Tensor:
-    """Apply the Gaussian map of each pass in turn."""
-    return fit_stages(x, passes)[0]
+def carry_gaussian(x: torch.Tensor, partitions: list[Cells]) -> torch.Tensor:
+    """Fit and apply the Gaussian map of each partition in turn."""
+    return fit_stages(x, partitions)[0]
 
 
 def measure_moments(x: torch.Tensor, cells: Cells) -> Moments:
-    """The moments of all users of each cell."""
+    """Measure the moments of all users of each cell."""
     return Moments.from_rows(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes)
 
 
 def fit_stages(
-    x: torch.Tensor, passes: list[Cells], moments: Callable[[torch.Tensor, Cells], Moments] = measure_moments
+    x: torch.Tensor, partitions: list[Cells], moments: Callable[[torch.Tensor, Cells], Moments] = measure_moments
 ) -> tuple[torch.Tensor, list[Stage]]:
-    """The users carried by the Gaussian map of each pass in turn, and these maps; a lone class is left alone."""
+    """Fit and apply the Gaussian map of each partition in turn; a partition of one class is skipped.
+
+    Args:
+        x: user vectors.
+        partitions: partitions, in turn.
+        moments: function that measures the moments of the cells.
+
+    Returns:
+        The carried users, and the maps.
+    """
     stages: list[Stage] = []
-    for cells in passes:
+    for cells in partitions:
         if cells.n_classes > 1:
             affine = fit_map(moments(x, cells))
             x = affine(x, torch.as_tensor(cells.codes, device=x.device))
@@ -126,10 +140,10 @@ def fit_stages(
     return x, stages
 
 
-def compose_stages(moments: Moments, passes: list[Cells]) -> tuple[CellAffine, list[str]]:
-    """Compose the maps of all passes over the cells; affine maps carry moments exactly, so no row is read."""
+def compose_stages(moments: Moments, partitions: list[Cells]) -> tuple[CellAffine, list[str]]:
+    """Compose the maps of all partitions of the cells; affine maps carry moments exactly, so no row is read."""
     total, regularized = CellAffine.identity(moments), False
-    for cells in passes:
+    for cells in partitions:
         stage = fit_map(moments.group_classes(cells.codes.tolist(), cells.n_classes))
         step = CellAffine.from_stage(stage, cells.codes.tolist())
         moments = moments.apply_affine(step.center, step.A, step.m)

@@ -1,16 +1,16 @@
-"""LEACE: take out of every user vector what a line can read of the attributes, and nothing else.
+"""LEACE: remove from every user vector all that a linear attacker can read of the attributes, and nothing else.
 
 Belrose et al., LEACE: Perfect Linear Concept Erasure in Closed Form (NeurIPS 2023). For rows:
 x -> x - (x - m) W U U' W^+ with W = C^-1/2 and U the directions that W Cov(x, one-hot) spans. Of all affine maps after
 which no linear classifier does better than the constant one, it moves the users least.
 
-The map is the same for everyone: it is the one defense here that needs no label when it is applied.
+The map is the same for all users, so it needs no label when it is applied.
 
-Departs: correlations are compared with the largest there can be (one), not with the largest that was found: where
-nothing is left to erase, rounding errors must not be taken for a class.
+Departs: correlations are compared with the largest possible one (1), not with the largest one in the data: if nothing
+is left to erase, rounding errors must not be taken for a class.
 
-Limits: it protects against lines only; trees and quadratic attackers still see the classes. Fitted and applied on the
-same users it turns cross-validated attackers below chance, as `gaussian` does.
+Limits: it protects against linear attackers only; trees and quadratic attackers still see the classes. Fitted and
+applied on the same users it turns cross-validated attackers below chance, as `gaussian` does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from recveil.core import device as devices
+from recveil.core.device import resolve_device
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics
@@ -53,10 +53,17 @@ MIN_VARIANCE_SHARE = 1e-10
 
 
 def fit_map(everyone: Moments, attributes: Sequence[Moments]) -> AffineMap:
-    """The map from statistics alone: the moments of all users as one class, and those of each attribute's classes.
+    """Fit the map from statistics alone.
 
-    It has one entry, that of users whose class is unknown: here that is everybody. Directions in which the users hardly
-    vary are set to the mean: too small to be whitened, they would still speak to an attacker who standardizes.
+    Directions in which users hardly vary are set to the mean: they are too small to be whitened, and an attacker who
+    standardizes would still read them.
+
+    Args:
+        everyone: moments of all users as one class.
+        attributes: moments of the classes of each attribute.
+
+    Returns:
+        A map with one entry, that of undisclosed users, which here are all users.
     """
     m, C = everyone.mean[0], everyone.covariance[0]
     values, vectors = torch.linalg.eigh(C)
@@ -69,17 +76,21 @@ def fit_map(everyone: Moments, attributes: Sequence[Moments]) -> AffineMap:
     U = directions[correlations > MIN_CORRELATION].T  # (r, at most sum of K_j - 1)
     erased = (basis / scale) @ U @ U.T @ (basis * scale).T
     constant = vectors[:, ~varied]
-    kept = torch.eye(len(C), dtype=C.dtype, device=C.device) - erased - constant @ constant.T
-    return AffineMap(m[None], kept[None], m)
+    remaining = torch.eye(len(C), dtype=C.dtype, device=C.device) - erased - constant @ constant.T
+    return AffineMap(m[None], remaining[None], m)
 
 
 @dataclass
 class Leace(MapTransformer):
-    """Erase what a line can read of the attributes, with least displacement; needs no label when applied.
+    """Linear concept erasure with least displacement; it needs no label when applied.
 
-    `strength` walks straight from nothing (0) to all of it (1). Several attributes are erased together. Users whose
-    attribute is unknown go through the same map as all others, and so do those who come later, with `y` or without;
-    where nobody's is known, nothing is changed.
+    Several attributes are erased together. All users go through the same map, undisclosed and later users included. If
+    no user discloses an attribute, nothing is changed.
+
+    Args:
+        strength: share of the straight way from the undefended table to the fully defended one.
+        device: where tensors are computed.
+        random_state: not used; nothing is random.
     """
 
     needs_sample: ClassVar[bool] = False
@@ -87,19 +98,22 @@ class Leace(MapTransformer):
     strength: float = 1.0
 
     def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
-        """The cloaked table and the map that made it; `rng` is not used."""
+        """Return the defended table and the map that made it; `rng` is not used."""
         check_table(x, codes, self.strength)
-        start = torch.tensor(x, dtype=torch.float64, device=devices.resolve_device(self.device))
+        start = torch.tensor(x, dtype=torch.float64, device=resolve_device(self.device))
         columns = codes.reshape(len(x), -1)
-        told = [c for c in (plan_cells(column, minimum=1)[0] for column in columns.T) if c.n_classes > 1]
-        if not told:
+        partitions = [c for c in (plan_cells(column, minimum=1)[0] for column in columns.T) if c.n_classes > 1]
+        if not partitions:
             return blend_tables(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
-        nobody = torch.full((len(x),), -1, device=start.device)
-        classes = [Moments.from_rows(start, torch.as_tensor(c.codes, device=start.device), c.n_classes) for c in told]
-        erasing = fit_map(Moments.from_rows(start, nobody + 1, 1), classes)
-        stage: Stage = (np.empty((0, columns.shape[1]), dtype=np.int64), erasing)  # no cell: all users are of none
+        undisclosed = torch.full((len(x),), -1, device=start.device)
+        classes = [
+            Moments.from_rows(start, torch.as_tensor(c.codes, device=start.device), c.n_classes) for c in partitions
+        ]
+        erasing = fit_map(Moments.from_rows(start, undisclosed + 1, 1), classes)
+        no_cells = np.empty((0, columns.shape[1]), dtype=np.int64)  # so all users count as undisclosed
+        stage: Stage = (no_cells, erasing)
         fitted = FittedMap([stage], self.strength, 0.0, x.shape[1])
-        return blend_tables(start, erasing(start, nobody), self.strength), fitted
+        return blend_tables(start, erasing(start, undisclosed), self.strength), fitted
 
     def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
         """Fit the map from the moments of the cells; `rng` is not used."""

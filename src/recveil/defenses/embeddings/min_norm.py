@@ -1,4 +1,4 @@
-"""Two losses, one table: the weight of multiple-gradient descent (MGDA), and the descent of AttrCloak's Algorithm 1."""
+"""Two losses of one table: the weight of multiple-gradient descent (MGDA), and the descent of AttrCloak."""
 
 from __future__ import annotations
 
@@ -9,20 +9,29 @@ import torch
 
 from recveil.core.progress import track_progress
 
-__all__ = ["Task", "descend_tasks", "compute_task_weight"]
+__all__ = ["Task", "compute_task_weight", "descend_tasks"]
 
 Task = Callable[[torch.Tensor], tuple[float, torch.Tensor]]
 """A loss of the table and its gradient."""
 
-WINDOW_STEPS, MIN_RELATIVE_CHANGE = 20, 1e-5
-"""Stop when the loss has changed by less than this share of itself over so many steps."""
+WINDOW_STEPS = 20
+"""Steps over which the change of the loss decides whether to stop."""
+
+MIN_RELATIVE_CHANGE = 1e-5
+"""Change of the loss over the window, as a share of the loss, below which the descent stops."""
 
 
 def compute_task_weight(g_u: torch.Tensor, g_r: torch.Tensor, *, floor: float = 0.0, ceiling: float = 1.0) -> float:
-    """The a in [floor, ceiling] for which a g_u + (1 - a) g_r is shortest: (g_r - g_u).g_r / |g_u - g_r|^2, clipped.
+    """Compute the a for which a g_u + (1 - a) g_r is shortest: (g_r - g_u).g_r / |g_u - g_r|^2, clipped.
 
-    Departs: the poster's numerator ends in g_u instead of g_r, which gives a - 1 and, clipped, the floor for ever; this
-    is the slides'. Equal gradients leave a open, and get the middle.
+    Departs: the poster's numerator ends in g_u instead of g_r, which gives a - 1 and, clipped, always the floor; the
+    formula here is that of the slides. Equal gradients do not determine a, and get 0.5.
+
+    Args:
+        g_u: gradient of the privacy loss.
+        g_r: gradient of the retention loss.
+        floor: smallest a.
+        ceiling: largest a.
     """
     gap = g_r - g_u
     length = float(gap.square().sum())
@@ -34,18 +43,27 @@ def descend_tasks(
     x: torch.Tensor,
     privacy: Task,
     retention: Task,
-    weigh: Callable[[torch.Tensor, torch.Tensor], float],
+    choose_weight: Callable[[torch.Tensor, torch.Tensor], float],
     *,
     rate: float,
     steps: int,
 ) -> torch.Tensor:
-    """Adam on a L_u + (1 - a) L_r with `weigh` choosing a anew at every step, until the loss has settled."""
+    """Minimize a L_u + (1 - a) L_r by Adam until the loss has settled; a is chosen at every step.
+
+    Args:
+        x: start.
+        privacy: L_u with its gradient.
+        retention: L_r with its gradient.
+        choose_weight: function of both gradients that returns a.
+        rate: learning rate.
+        steps: most steps.
+    """
     x = x.clone()
     adam = torch.optim.Adam([x], lr=rate)
     recent: deque[float] = deque(maxlen=WINDOW_STEPS + 1)
     for _ in track_progress(range(steps), "AttrCloak", steps):
         (loss_u, g_u), (loss_r, g_r) = privacy(x), retention(x)
-        a = weigh(g_u, g_r)
+        a = choose_weight(g_u, g_r)
         recent.append(a * loss_u + (1 - a) * loss_r)
         if len(recent) > WINDOW_STEPS and max(recent) - min(recent) <= MIN_RELATIVE_CHANGE * abs(recent[0]):
             break

@@ -1,22 +1,21 @@
-"""A defense made for training, applied to a table that is already trained ("PoT" in RAID's Table 5).
+"""A defense made for training, applied to a trained table ("PoT" in RAID's Table 5).
 
-The vectors take gradient steps on the penalty plus a retention loss, and the penalty finishes the table. What the model
-could have learned in place of what is taken away, it cannot learn any more: that is the point of the comparison.
+The vectors take gradient steps on the penalty plus a retention loss, and the penalty finishes the table. The model
+cannot learn anything in place of what is removed; the comparison with training shows what that costs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from recveil.core import device as devices
+from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, TrainingError, UsageError, unknown_name
 from recveil.core.progress import track_progress
-from recveil.core.protocols import TrainingDefense
+from recveil.core.protocols import TrainingDefense, UtilityLoss
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
@@ -46,19 +45,26 @@ METHODS = (
 
 RETENTION_LOSSES = ("l2", "utility")
 
-Loss = Callable[[torch.Tensor], torch.Tensor]
-
 
 @dataclass
 class Penalized(EmbeddingTransformer):
     """A defense made for training, on a table that is already trained.
 
-    `epochs` passes of `steps` steps of Adam, of which the rate falls from `learning_rate` (in standard deviations of
-    the table) to nothing; `batch_size` is the most users of one step. `weight` is that of the retention loss: `"l2"`,
-    the mean squared distance to the start (in units of the variance), or `"utility"`, the loss handed over with the
-    call. `strength` walks straight from nothing (0) to all of it (1). Only users of whom something is known are moved
-    by the steps; what the penalty's own finish does to the others is its affair. Defenses that read item vectors cannot
-    be used so.
+    The steps move only users who disclose an attribute; the `finish` of the penalty may move others too. Defenses that
+    read item vectors cannot be used.
+
+    Args:
+        defense: the defense in training.
+        epochs: epochs; the penalty is refreshed before each.
+        steps: steps of Adam in each epoch.
+        learning_rate: first step, in standard deviations of the table; it falls to zero in a straight line.
+        weight: weight of the retention loss.
+        retention: `l2`, the mean squared distance to the start in units of the variance, or `utility`, the loss of the
+            call.
+        batch_size: most users of one step.
+        strength: share of the straight way from the start to the result.
+        device: where tensors are computed.
+        random_state: seed of `fit_transform`.
     """
 
     defense: TrainingDefense
@@ -73,47 +79,46 @@ class Penalized(EmbeddingTransformer):
     def __post_init__(self) -> None:
         if self.retention not in RETENTION_LOSSES:
             raise unknown_name("retention", self.retention, RETENTION_LOSSES)
-        for name, least in (("epochs", 1), ("steps", 1), ("batch_size", 2), ("weight", 0)):
-            if not getattr(self, name) >= least:
-                raise UsageError(f"{name} must be {least} or more; got {getattr(self, name):g}.")
+        minima = (("epochs", self.epochs, 1), ("steps", self.steps, 1), ("batch_size", self.batch_size, 2))
+        for name, value, minimum in (*minima, ("weight", self.weight, 0)):
+            if not value >= minimum:
+                raise UsageError(f"{name} must be {minimum} or more; got {value:g}.")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"learning_rate must be a positive number; got {self.learning_rate:g}.")
         if not 0 <= self.strength <= 1:
             raise UsageError(f"strength must lie between 0 (nothing) and 1 (all of it); got {self.strength:g}.")
 
     def __call__(
-        self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: Loss | None = None
+        self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None
     ) -> FloatArray:
-        """The cloaked table; `utility` is used only if `retention` says so."""
+        """Return the defended table; `utility` is used only with `retention="utility"`."""
         check_table(x, codes, self.strength)
         if self.retention == "utility" and utility is None:
-            raise UsageError(
-                "retention='utility' needs a utility loss, and none was given. Hand one over, or use 'l2'."
-            )
+            raise UsageError("retention='utility' needs a utility loss, and none was given. Give utility, or use 'l2'.")
         targets = [t for t in _wrap_columns(codes.reshape(len(x), -1)) if np.count_nonzero(t.counts) > 1]
         unit = float(np.sqrt(np.asarray(x, dtype=np.float64).var(0).sum()))
         if self.strength == 0 or not targets or unit == 0:
             return np.array(x, dtype=np.float32)
-        start = torch.tensor(x, dtype=torch.float64, device=devices.resolve_device(self.device))
+        start = torch.tensor(x, dtype=torch.float64, device=resolve_device(self.device))
         moved = self._descend_penalty((start / unit).float(), targets, rng, self._make_retention(start, unit, utility))
         return ((1 - self.strength) * start + self.strength * unit * moved).to(torch.float32).cpu().numpy()
 
-    def _make_retention(self, start: torch.Tensor, unit: float, utility: Loss | None) -> Loss:
-        """The retention loss of users in units of the table's spread."""
+    def _make_retention(self, start: torch.Tensor, unit: float, utility: UtilityLoss | None) -> UtilityLoss:
+        """Make the retention loss of users in units of the table's spread."""
         if self.retention == "utility" and utility is not None:
             return lambda users: utility(users * unit)
         home = (start / unit).float()
         return lambda users: (users - home).square().sum(1).mean()
 
     def _descend_penalty(
-        self, table: torch.Tensor, targets: list[Attribute], rng: np.random.Generator, retention: Loss
+        self, table: torch.Tensor, targets: list[Attribute], rng: np.random.Generator, retention: UtilityLoss
     ) -> torch.Tensor:
         penalty = self.defense(targets, epochs=self.epochs, rng=rng)
         if penalty.needs_items:
-            raise UsageError(f"{type(self.defense).__name__} reads item vectors, and a table alone has none.")
+            raise UsageError(f"{type(self.defense).__name__} reads item vectors, which a table alone does not have.")
         n, d = table.shape
         free = torch.as_tensor(np.any([t.known for t in targets], axis=0), device=table.device)[:, None]
-        # Adam takes full steps however small a gradient is: where nobody varies, rounding errors would set their way.
+        # Adam takes full steps however small a gradient is; in constant columns rounding errors would direct them.
         free = free & (table.std(0, correction=0) > 1e-6)
         draws, users = make_torch_generator(rng, table.device), table.clone().requires_grad_()
         adam = torch.optim.Adam([users], lr=self.learning_rate / d**0.5)
@@ -127,17 +132,15 @@ class Penalized(EmbeddingTransformer):
                 users.grad *= free
                 adam.step()
             if not bool(torch.isfinite(users).all()):
-                raise TrainingError(
-                    f"In pass {epoch + 1} the vectors are no longer numbers. Use a smaller learning_rate."
-                )
+                raise TrainingError(f"The vectors are not finite after epoch {epoch + 1}. Use a smaller learning_rate.")
         with torch.no_grad():
             return penalty.finish(users.detach()).double()
 
 
 def _wrap_columns(codes: IntArray) -> list[Attribute]:
-    """The columns of codes as attributes whose names nobody knows."""
+    """Wrap each column of codes in an attribute."""
     if (codes < UNDISCLOSED).any():
-        raise DataError("Codes must be 0 or more, or -1 for unknown.")
+        raise DataError("Codes must be 0 or more, or -1 for undisclosed attributes.")
     return [
         Attribute(
             f"attribute {j}", np.ascontiguousarray(column, dtype=np.int64), tuple(map(str, range(column.max() + 1)))

@@ -55,7 +55,7 @@ def fit_rounds(
     learned, measured = (np.flatnonzero(rows) for rows in _divide_sample(codes, n.numpy()))
     start = _carry_sample(first, statistics, learned)
     few = Cells(codes[learned], cells.keys)
-    fitted = carry_rounds(start, few, rounds, draws, kept=True, most=MAX_LEARNED_USERS)[1]
+    fitted = carry_rounds(start, few, rounds, draws, keep_map=True, max_users=MAX_LEARNED_USERS)[1]
     now = _measure_moments(first, fitted, statistics, codes, measured, K)
     now = Moments(n, now.mean, now.covariance * n[:, None, None])
     last = _draw_moments(now, rng) if drawn else CellAffine.identity(now)

@@ -1,15 +1,15 @@
-"""Adversarial training: discriminators learn to guess the attribute while the users learn not to be guessed.
+"""Adversarial training: discriminators learn to guess the attribute while user vectors learn to mislead them.
 
 Ganhoer et al., Unlearning Protected User Attributes (SIGIR 2022), and Escobedo et al. (2024), with several parallel
 discriminators behind dropout, one group for each attribute, and regression for numbers. RAID's baseline "Adv-InT".
 
-Departs: per user, not per interaction, and class-balanced, so that quiet users and small classes are defended like the
-others. Inputs are standardized by the table of the pass, so that its unit does not matter. Before each pass the
-discriminators catch up: slow ones are led, users of a class being moved together to where they are not yet expected,
-and the leak grows.
+Departs: losses are per user, not per interaction, and class-balanced, so that inactive users and small classes are
+defended like the others. Inputs are standardized by the table of the epoch, so that its unit does not matter. Before
+each epoch the discriminators catch up with the table: with slow discriminators users of a class move together to where
+they are not yet expected, and the leak grows.
 
-Limit: it hides from attackers of the kind it was trained against, as far as those were good ones. Nothing follows for
-others, and with too much weight users are pushed past chance: look at the audit.
+Limit: it hides from attackers of the kind it was trained against, as far as those were good. Nothing follows for other
+attackers, and with too much weight users are pushed past chance, which the audit shows.
 """
 
 from __future__ import annotations
@@ -49,18 +49,25 @@ METHODS = (
     ),
 )
 
-BATCH = 512
-"""Users that discriminators learn from at a time when they catch up."""
+BATCH_USERS = 512
+"""Users in a step of the discriminators before an epoch."""
 
 
 @dataclass(frozen=True)
 class Adversarial:
-    """Train against networks that learn to guess the attribute, with their gradient reversed.
+    """Training against networks that learn to guess the attribute, with their gradient reversed.
 
-    `discriminators` networks of one `hidden` layer for each attribute; the first sees its input through the lower, the
-    last through the higher rate of `dropout`. `steps` are made before each pass, and one in each step of the training,
-    all at `learning_rate`. `weight` is the strength of the reversal in units of the recommendation loss, and
-    `strength` scales it, from nothing (0) to all of it (1). Users whose attribute is unknown take no penalty.
+    Undisclosed users take no penalty.
+
+    Args:
+        weight: weight of the reversed loss, in units of the recommendation loss.
+        discriminators: networks for each attribute.
+        hidden: units of the hidden layer of a network.
+        dropout: lowest and highest rate of dropout on the input; the networks take rates in between.
+        learning_rate: learning rate of the networks.
+        steps: steps of the networks before each epoch; one more is made in each step of the training.
+        strength: factor of `weight`, from 0 to 1.
+        device: where the networks are computed; where the vectors are by default.
     """
 
     weight: float = 0.05
@@ -78,10 +85,10 @@ class Adversarial:
         check_minimum(1, discriminators=self.discriminators, hidden=self.hidden)
         low, high = self.dropout
         if not 0 <= low <= high < 1:
-            raise UsageError(f"dropout is a lower and a higher rate, from 0 to below 1; got {self.dropout}.")
+            raise UsageError(f"dropout must be a lower and a higher rate, from 0 to below 1; got {self.dropout}.")
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
-        """The penalty for these attributes, the same whatever the number of passes."""
+        """Make the penalty for these attributes; `epochs` is not used."""
         n_users = check_targets(targets, numbers=True)
         if self.strength == 0 or not encode_secrets(targets):
             return NoPenalty()
@@ -89,7 +96,7 @@ class Adversarial:
 
 
 class _Reversal(PlainPenalty):
-    """The users' side of the game: whatever a discriminator reads in a vector, the vector is pulled to hide."""
+    """Penalty of vectors that discriminators can read."""
 
     def __init__(
         self, options: Adversarial, targets: Sequence[Attribute], n_users: int, rng: np.random.Generator
@@ -99,21 +106,22 @@ class _Reversal(PlainPenalty):
         self.standard: Standardizer | None = None
 
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
-        """Measure the table anew, and let the discriminators catch up with it."""
+        """Standardize by the current table, and let the discriminators catch up with it."""
         check_rows(user_vectors, self.n_users)
-        o = self.options
-        rates = np.linspace(*o.dropout, o.discriminators).tolist()
-        where = self.groups.build_networks(user_vectors, user_vectors.shape[1], o.hidden, rates, o.learning_rate)
-        table = user_vectors.detach().to(where, torch.float32)
+        options = self.options
+        rates = np.linspace(*options.dropout, options.discriminators).tolist()
+        inputs = user_vectors.shape[1]
+        device = self.groups.build_networks(user_vectors, inputs, options.hidden, rates, options.learning_rate)
+        table = user_vectors.detach().to(device, torch.float32)
         self.standard = Standardizer(table)
-        for _ in range(o.steps):
-            users = torch.randint(len(table), (BATCH,), generator=self.groups.generator, device=where)
+        for _ in range(options.steps):
+            users = torch.randint(len(table), (BATCH_USERS,), generator=self.groups.generator, device=device)
             self.groups.learn_step(users, self.standard(table[users]))
 
     def __call__(
         self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """One step of the discriminators, then the loss of these users against them as they are now."""
+        """Make one step of the discriminators, then return the reversed loss of these users."""
         if self.standard is None:
             raise make_early_call_error()
         x = self.standard(user_vectors.to(self.standard.mean))

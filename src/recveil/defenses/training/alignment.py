@@ -1,7 +1,7 @@
-"""Where RAID wants the users of each class to be, so that all classes are one distribution.
+"""Alignments of RAID: a place for each user such that all classes become one distribution.
 
-An alignment looks at the whole table and answers with a place for each user. `renew` asks for a new aim of all classes
-(the barycenter); otherwise users are only led anew to the last one.
+An alignment reads the whole table and returns a place for each user. With `renew` it computes the common target of all
+classes (the barycenter); otherwise users are only led to the last one.
 """
 
 from __future__ import annotations
@@ -26,33 +26,46 @@ from recveil.transport.sinkhorn import sinkhorn
 __all__ = ["SEEDINGS", "Alignment", "Atoms", "ClassMaps", "Places", "draw_far_apart", "draw_stratified"]
 
 ROUNDS_IN_TRAINING = 10
-"""Of `sliced` only rounds are made in training, so many: enough to say in which direction to go. The map at the end has
-all of it."""
+"""Rounds of `sliced` in training, where only the direction of the moves matters; the final map has all rounds."""
 
 SOLVER_TOLERANCE = 1e-2
-"""Gap of the barycenter, and mass at wrong atoms: the users move on before either matters more."""
+"""Gap of the barycenter, and mass at wrong atoms; users move on before either matters more."""
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """A place for each user, and how far (squared) what it stands for is spread around it."""
+    """Places that users are pulled to.
 
-    toward: torch.Tensor  # (n, d)
-    spread: torch.Tensor  # (n,)
+    Attributes:
+        toward: (n, d) place of each user.
+        spread: (n,) mean squared distance of the atoms behind a place from it.
+    """
+
+    toward: torch.Tensor
+    spread: torch.Tensor
 
 
 class Alignment(Protocol):
-    """One way to make the classes alike."""
+    """A way to make the classes alike."""
 
     def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
-        """The places of these users, all of known class."""
+        """Return the places of these users, who all disclose the attribute."""
 
 
 @dataclass(eq=False)
 class Atoms:
-    """The paper: the barycenter on atoms drawn among the users, and for each user the mean of the atoms it is led to.
+    """The paper's alignment: a barycenter on atoms drawn among the users; a place is the mean of a user's atoms.
 
-    `tau` and `epsilon` are shares of the median squared distance of two users.
+    Attributes:
+        codes: class of each user.
+        rng: source of the atoms.
+        atoms: number of atoms.
+        tau: regularization of the barycenter, as a share of the median squared distance of two users.
+        epsilon: regularization of the coupling, as a share of the same distance.
+        free_support: let the atoms move.
+        seeding: how the atoms are drawn; see `SEEDINGS`.
+        center: the last barycenter.
+        potentials: potentials of the last coupling, from which the next starts.
     """
 
     codes: torch.Tensor
@@ -66,15 +79,15 @@ class Atoms:
     potentials: torch.Tensor | None = field(init=False, default=None)
 
     def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
-        """Barycentric projections of the users."""
+        """Project the users to the barycenter."""
         scale = compute_typical_distance(x)
         if renew or self.center is None:
-            drawn = SEEDINGS[self.seeding](x.cpu().numpy(), self.codes.cpu().numpy(), self.atoms, self.rng)
+            rows = SEEDINGS[self.seeding](x.cpu().numpy(), self.codes.cpu().numpy(), self.atoms, self.rng)
             solve = fit_free_barycenter if self.free_support else fit_barycenter
             self.center = solve(
                 x,
                 self.codes,
-                x[torch.as_tensor(drawn, device=x.device)],
+                x[torch.as_tensor(rows, device=x.device)],
                 tau=self.tau * scale,
                 tolerance=SOLVER_TOLERANCE,
             )
@@ -93,47 +106,55 @@ class Atoms:
 
 @dataclass(eq=False)
 class ClassMaps:
-    """Ours: continuous class maps as in `gaussian` or `sliced`, which keep users apart that atoms would pile up.
+    """Our alignment: continuous class maps as in `gaussian` or `sliced`, which keep users distinct.
 
-    They are looked for when the aim is renewed. In between each user keeps the way it was given, less what its class
-    has come closer since, in the mean: else the classes would walk past each other.
+    The maps are fitted when the target is renewed. In between each user keeps its displacement, less the mean progress
+    of its class since then, else the classes would move past each other.
+
+    Attributes:
+        codes: class of each user.
+        rng: source of the axes.
+        sliced: use the rounds of `sliced`, else Gaussian transport.
+        device: where maps are computed; where the vectors are by default.
+        displacement: displacement of each user at the last renewal.
     """
 
     codes: torch.Tensor
     rng: np.random.Generator
     sliced: bool
     device: str | None
-    way: torch.Tensor | None = field(init=False, default=None)
+    displacement: torch.Tensor | None = field(init=False, default=None)
 
     def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
-        """Where the class maps carry the users."""
-        if renew or self.way is None:
+        """Return the places that the class maps carry the users to."""
+        if renew or self.displacement is None:
             start = x.double() if self.device is None else x.double().to(self.device)
             self.sizes = torch.bincount(self.codes)[:, None]
-            self.way, self.lead = self._carry_users(start).to(x) - x, self._measure_lead(x)
-        return Places(x + self.way - (self._measure_lead(x) - self.lead)[self.codes], x.new_zeros(len(x)))
+            self.displacement, self.lead = self._carry_users(start).to(x) - x, self._measure_lead(x)
+        progress = self._measure_lead(x) - self.lead
+        return Places(x + self.displacement - progress[self.codes], x.new_zeros(len(x)))
 
     def _carry_users(self, x: torch.Tensor) -> torch.Tensor:
         (cells,) = plan_cells(self.codes.cpu().numpy(), minimum=0)
         if not self.sliced:
             return carry_gaussian(x, [cells])
-        return carry_rounds(x, cells, ROUNDS_IN_TRAINING, make_torch_generator(self.rng, x.device), kept=False)[0]
+        return carry_rounds(x, cells, ROUNDS_IN_TRAINING, make_torch_generator(self.rng, x.device), keep_map=False)[0]
 
     def _measure_lead(self, x: torch.Tensor) -> torch.Tensor:
-        """How far the mean of each class is from the mean of all."""
+        """Measure how far the mean of each class is from the mean of all users."""
         means = x.new_zeros(len(self.sizes), x.shape[1]).index_add_(0, self.codes, x) / self.sizes
         return means - x.mean(0)
 
 
 def draw_stratified(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
-    """So many users, of each class as many as its share (to the nearest whole), wherever they are."""
-    mixed = rng.permutation(len(codes))
-    by_class = mixed[np.argsort(codes[mixed], kind="stable")]
+    """Draw users at random, from each class as many as its share."""
+    shuffled = rng.permutation(len(codes))
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
     return by_class[((np.arange(count) + 0.5) * len(codes) / count).astype(np.int64)]
 
 
 def draw_far_apart(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:
-    """So many users far from each other: each the likelier, the farther from those before (k-means++)."""
+    """Draw users far from each other by k-means++."""
     _, chosen = kmeans_plusplus(x, count, random_state=int(rng.integers(2**31)))
     return np.asarray(chosen, dtype=np.int64)
 
@@ -142,4 +163,4 @@ SEEDINGS: Mapping[str, Callable[[FloatArray, IntArray, int, np.random.Generator]
     "stratified": draw_stratified,
     "k-means++": draw_far_apart,
 }
-"""How the atoms are drawn among the users."""
+"""Ways to draw the atoms among the users."""

@@ -1,14 +1,14 @@
-"""U2U and D2D while the model is trained: the losses of `defenses.embeddings.unlearn` beside the recommendation loss.
+"""U2U and D2D in training: the losses of `defenses.embeddings.au_pot` beside the recommendation loss.
 
 Li et al. (ACM MM 2023) act after training; RAID's Table 5 asks what the same losses do in training, where the
 recommendation loss takes the place of the retention loss.
 
-Departs: the losses are those of one batch of users, who are first scaled to a total variance of one. So the unit of the
-vectors does not matter, and nothing is gained by shrinking the whole table: U2U would do just that, down to nothing.
-D2D looks at some users of a large batch, since its time is quadratic in them.
+Departs: the losses are those of one batch of users, scaled to a total variance of one. So the unit of the vectors does
+not matter, and nothing is gained by shrinking the whole table, which U2U would do without limit. D2D takes some users
+of a large batch, since its time is quadratic in them.
 
-Limit: **U2U injects the label**, in training as after it: one class is pulled into the middle of another, and whoever
-looks at more than lines knows it by how closely it lies.
+Limit: **U2U injects the label**, in training as after it: one class is pulled into the middle of another, and attackers
+that are not linear recognize it by its density.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNDISCLOSED, Attribute
-from recveil.defenses.embeddings.au_pot import Objective, mmd, pair_distance
+from recveil.defenses.embeddings.au_pot import Objective, compute_pair_distance, mmd
 from recveil.defenses.training.option_checks import (
     check_minimum,
     check_rows,
@@ -60,12 +60,17 @@ METHODS = (
 class U2UInT:
     """User-to-user unlearning in training: users of different classes are pulled together. Injects the label for trees.
 
-    `weight` is what the loss counts, in units of the recommendation loss; `strength` scales it, from nothing (0) to all
-    of it (1). `users` is the most it looks at in one step. Users whose attribute is unknown take no penalty.
+    Undisclosed users take no penalty.
+
+    Args:
+        weight: weight of the loss, in units of the recommendation loss.
+        users: most users of one step.
+        strength: factor of `weight`, from 0 to 1.
+        device: where the loss is computed; where the vectors are by default.
     """
 
     injects: ClassVar[bool] = True
-    """Attackers who do not draw lines may find more than before: look at the audit."""
+    """Attackers that are not linear may find more than before; the audit shows it."""
 
     weight: float = 0.1
     users: int = 8192
@@ -76,15 +81,15 @@ class U2UInT:
         _check_options(self)
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
-        """The penalty for these attributes, the same whatever the number of passes."""
-        return _make_penalty(self, pair_distance, targets, rng)
+        """Make the penalty for these attributes; `epochs` is not used."""
+        return _make_penalty(self, compute_pair_distance, targets, rng)
 
 
 @dataclass(frozen=True)
 class D2DInT:
-    """Distribution-to-distribution unlearning in training: the class distributions are pulled together by their MMD.
+    """Distribution-to-distribution unlearning in training: class distributions are pulled together by their MMD.
 
-    The fields are those of `U2UInT`. An attribute whose unbiased MMD is at zero or below pulls no more.
+    An attribute whose unbiased MMD is zero or less pulls no more. The options are those of `U2UInT`.
     """
 
     weight: float = 0.3
@@ -96,7 +101,7 @@ class D2DInT:
         _check_options(self)
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
-        """The penalty for these attributes, the same whatever the number of passes."""
+        """Make the penalty for these attributes; `epochs` is not used."""
         return _make_penalty(self, mmd, targets, rng)
 
 
@@ -115,7 +120,7 @@ def _make_penalty(
 
 
 class _Unlearning(PlainPenalty):
-    """A loss of classes in a batch, whose gradient is known in closed form."""
+    """Loss of the classes of a batch, with a gradient in closed form."""
 
     def __init__(
         self, options: U2UInT | D2DInT, objective: Objective, codes: np.ndarray, rng: np.random.Generator
@@ -126,35 +131,35 @@ class _Unlearning(PlainPenalty):
         self.generator: torch.Generator | None = None
 
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
-        """See that the table is of the right users, and where it is."""
+        """Check that the table is of the right users, and find its device."""
         check_rows(user_vectors, self.codes.shape[1])
         if self.generator is None:
-            where = user_vectors.device if self.options.device is None else torch.device(self.options.device)
-            self.generator, self.codes = make_torch_generator(self.rng, where), self.codes.to(where)
+            device = user_vectors.device if self.options.device is None else torch.device(self.options.device)
+            self.generator, self.codes = make_torch_generator(self.rng, device), self.codes.to(device)
 
     def __call__(
         self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The loss of these users, or of some of them."""
+        """Return the loss of these users, or of a sample of them."""
         if self.generator is None:
             raise make_early_call_error()
-        some = torch.randperm(len(users), generator=self.generator, device=self.generator.device)
-        some = some[: self.options.users]
-        x = user_vectors.to(self.generator.device, torch.float32)[some]
-        losses = [_compute_loss(self.objective, x, codes[users.to(codes.device)[some]]) for codes in self.codes]
-        # In sum: one more attribute takes nothing from the others.
+        order = torch.randperm(len(users), generator=self.generator, device=self.generator.device)
+        sample = order[: self.options.users]
+        x = user_vectors.to(self.generator.device, torch.float32)[sample]
+        losses = [_compute_loss(self.objective, x, codes[users.to(codes.device)[sample]]) for codes in self.codes]
+        # The sum and not the mean: one more attribute takes nothing from the others.
         return (self.options.strength * self.options.weight * torch.stack(losses).sum()).to(user_vectors)
 
 
 def _compute_loss(objective: Objective, vectors: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-    """The objective of the classes that are there, as autograd needs it."""
-    nothing = vectors.new_zeros(())
+    """Compute the objective of the classes in the batch as a differentiable number."""
+    zero = vectors.new_zeros(())
     known = codes != UNDISCLOSED
     present = torch.unique(codes[known])
     if len(present) < 2 or not (variance := vectors[known].var(0, correction=0).sum()) > 0:
-        return nothing
+        return zero
     x = vectors / variance.sqrt()
     now = x.detach()
     value, gradient = objective(now, [(codes == k).nonzero()[:, 0] for k in present])
     # Below zero the classes are more alike than two samples of one distribution.
-    return value + (gradient * (x - now)).sum() if value > 0 else nothing
+    return value + (gradient * (x - now)).sum() if value > 0 else zero

@@ -1,14 +1,15 @@
-"""RAP: an attacker reads the user vector together with what the user is recommended, and the users learn to mislead it.
+"""RAP: an attacker reads the user vector together with the user's list, and the vectors learn to mislead it.
 
 Beigi et al., Privacy-Aware Recommendation with Private-Attribute Protection using Adversarial Learning (WSDM 2020):
 min-max, in alternating steps.
 
-Departs: what is recommended is read as the mean of the item vectors of the list. Lists are by the product of the two
-vectors, renewed once in a pass, and hold items the user has touched, which a penalty does not know. The attacker's view
-of them is not differentiated: users learn by their own vectors, items by the recommendation loss alone.
+Departs: a list is read as the mean of the vectors of its items. Lists are by the product of user and item vectors, are
+refreshed once in an epoch, and hold seen items, which a penalty does not know. The attacker's view of the lists is not
+differentiated: users learn by their own vectors, items by the recommendation loss alone.
 
-Limit: **it injects the label.** One attacker at a time is misled, without a floor: users are pushed over the line it
-draws, each class to its own side. Attackers of other kinds find more than before (published: boosted trees 0.93-0.99).
+Limit: **it injects the label.** One attacker at a time is misled, without a floor: users are pushed over its decision
+boundary, each class to the other side. Attackers of other kinds find more than before (published: boosted trees
+0.93-0.99).
 """
 
 from __future__ import annotations
@@ -50,21 +51,28 @@ METHODS = (
 )
 
 BLOCK_USERS = 1024
-"""Users whose scores of all items are held at once."""
+"""Users whose scores of all items are computed at once."""
 
 
 @dataclass(frozen=True)
 class RAP:
-    """Train against an attacker that reads user vectors and lists. Injects the label for trees.
+    """Training against an attacker that reads user vectors and lists. Injects the label for trees.
 
-    The attacker has one layer of `hidden` units and makes `steps` steps at `learning_rate` before each step of the
-    training; it sees the first `k` items. `weight` is what misleading it counts, in units of the recommendation loss,
-    and `strength` scales that, from nothing (0) to all of it (1). Users whose attribute is unknown take no penalty.
-    Works where user and item vectors have one length; where a network scores, the lists are only nearly those served.
+    User and item vectors must have the same length. If the scores are not their products, the lists only approximate
+    those served. Undisclosed users take no penalty.
+
+    Args:
+        weight: weight of misleading the attacker, in units of the recommendation loss.
+        k: items of a list.
+        hidden: units of the attacker's hidden layer.
+        learning_rate: learning rate of the attacker.
+        steps: steps of the attacker before each step of the training.
+        strength: factor of `weight`, from 0 to 1.
+        device: where the attacker is computed; where the vectors are by default.
     """
 
     injects: ClassVar[bool] = True
-    """Attackers of other kinds may find more than before: look at the audit."""
+    """Attackers of other kinds may find more than before; the audit shows it."""
 
     weight: float = 0.1
     k: int = 10
@@ -80,7 +88,7 @@ class RAP:
         check_minimum(1, k=self.k, hidden=self.hidden, steps=self.steps)
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
-        """The penalty for these attributes, the same whatever the number of passes."""
+        """Make the penalty for these attributes; `epochs` is not used."""
         n_users = check_targets(targets, numbers=True)
         if self.strength == 0 or not encode_secrets(targets):
             return NoPenalty()
@@ -88,7 +96,7 @@ class RAP:
 
 
 class _MinMax(PlainPenalty):
-    """The users' side of the game, and the lists that the attacker reads."""
+    """Penalty of vectors that the attacker can read, and the lists that it reads beside them."""
 
     needs_items = True
 
@@ -98,52 +106,52 @@ class _MinMax(PlainPenalty):
         self.standard: Standardizer | None = None
 
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
-        """Measure the table anew; the lists of the last pass are out of date."""
+        """Standardize by the current table, and mark all lists as out of date."""
         check_rows(user_vectors, self.n_users)
-        o, d = self.options, user_vectors.shape[1]
-        where = self.groups.build_networks(user_vectors, 2 * d, o.hidden, [0.0], o.learning_rate)
-        self.standard = Standardizer(user_vectors.detach().to(where, torch.float32))
-        self.served: Standardizer | None = None
-        self.lists = torch.zeros(self.n_users, 0, dtype=torch.int64, device=where)
-        self.stale = torch.ones(self.n_users, dtype=torch.bool, device=where)
+        options, inputs = self.options, 2 * user_vectors.shape[1]
+        device = self.groups.build_networks(user_vectors, inputs, options.hidden, [0.0], options.learning_rate)
+        self.standard = Standardizer(user_vectors.detach().to(device, torch.float32))
+        self.list_standard: Standardizer | None = None
+        self.lists = torch.zeros(self.n_users, 0, dtype=torch.int64, device=device)
+        self.stale = torch.ones(self.n_users, dtype=torch.bool, device=device)
 
     def __call__(
         self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Some steps of the attacker, then the loss of these users against it as it is now."""
+        """Make the steps of the attacker, then return the reversed loss of these users."""
         if self.standard is None:
             raise make_early_call_error()
         vectors = user_vectors.to(self.standard.mean)
         users = users.to(vectors.device)
         with torch.no_grad():
-            served = self._describe_lists(users, vectors, _check_items(item_vectors, vectors).to(vectors))
-        x = torch.cat([self.standard(vectors), served], dim=1)
+            lists = self._describe_lists(users, vectors, _check_items(item_vectors, vectors).to(vectors))
+        x = torch.cat([self.standard(vectors), lists], dim=1)
         for _ in range(self.options.steps):
             self.groups.learn_step(users, x)
         loss = self.groups.compute_loss(users, x)
         return (-self.options.strength * self.options.weight * loss).to(user_vectors)
 
     def _describe_lists(self, users: torch.Tensor, vectors: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
-        """What each of these users is recommended: the standardized mean of the items of the list."""
+        """Describe the list of each user by the standardized mean of its item vectors."""
         k = min(self.options.k, len(items))
         if self.lists.shape[1] != k:
             self.lists = self.lists.new_zeros(self.n_users, k)
-        new = self.stale[users].nonzero()[:, 0]
-        for at in range(0, len(new), BLOCK_USERS):
-            some = new[at : at + BLOCK_USERS]
-            self.lists[users[some]] = (vectors[some] @ items.T).topk(k).indices
+        stale = self.stale[users].nonzero()[:, 0]
+        for start in range(0, len(stale), BLOCK_USERS):
+            block = stale[start : start + BLOCK_USERS]
+            self.lists[users[block]] = (vectors[block] @ items.T).topk(k).indices
         self.stale[users] = False
         mean = items[self.lists[users]].mean(1)
-        self.served = self.served or Standardizer(mean)
-        return self.served(mean)
+        self.list_standard = self.list_standard or Standardizer(mean)
+        return self.list_standard(mean)
 
 
 def _check_items(items: torch.Tensor | None, vectors: torch.Tensor) -> torch.Tensor:
     if items is None:
-        raise UsageError("RAP reads what users are recommended and was given no item vectors. Hand them over.")
+        raise UsageError("RAP reads the lists of users, and got no item vectors. Give item_vectors.")
     if items.shape[1] != vectors.shape[1]:
         raise UsageError(
-            f"User vectors have {vectors.shape[1]} dimensions and item vectors {items.shape[1]}: RAP needs a model "
+            f"User vectors have {vectors.shape[1]} dimensions and item vectors {items.shape[1]}. RAP needs a model "
             "whose scores are their products."
         )
     return items.detach()
