@@ -67,7 +67,8 @@ def trained(data: str, name: str, seed: int, device: str | None) -> tuple:
     split = leave_one_out(load_dataset(data))
     tuned = {k: v for k, v in find_tuned_options(name, data).items() if k not in ("recency", "embedding_size")}
     size = 32 if name != "puresvd" else 48 if split.train.n_users > 2000 else 24
-    model = MODELS.make(name, **{**tuned, "embedding_size": size, "device": device}).fit(split, rng=make_generator(seed, "train"))
+    model = MODELS.make(name, **{**tuned, "embedding_size": size, "device": device})
+    model.fit(split, rng=make_generator(seed, "train"))
     return split, model.user_vectors_, model.item_vectors_
 
 
