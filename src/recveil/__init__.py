@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from recveil.data.sources.catalog import load_dataset
     from recveil.data.splits import leave_one_out
     from recveil.data.synthetic import make_world
-    from recveil.defenses.embeddings.fitted_maps import load_map
     from recveil.defenses.embeddings.gaussian import Gaussian
     from recveil.defenses.embeddings.leace import Leace
     from recveil.defenses.embeddings.sliced import Sliced
+    from recveil.defenses.embeddings.transformers import load_map
     from recveil.integrations.python_api import audit, cloak, membership, train
 
 # Idle OpenMP threads that spin starve whoever shares the machine: beside one busy process, small tensor programs were
@@ -48,7 +48,7 @@ _HOMES = {
     "cloak": "integrations.python_api",
     "leave_one_out": "data.splits",
     "load_dataset": "data.sources.catalog",
-    "load_map": "defenses.embeddings.fitted_maps",
+    "load_map": "defenses.embeddings.transformers",
     "make_world": "data.synthetic",
     "membership": "integrations.python_api",
     "train": "integrations.python_api",

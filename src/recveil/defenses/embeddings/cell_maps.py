@@ -1,7 +1,7 @@
 """Maps of cells, for tables larger than memory: fitted from statistics of the cells, applied to rows block by block.
 
-A cell is one combination of classes of the protected attributes, "undisclosed" being a class of its own. Affine maps are
-composed by formula, so no row of the table is needed to fit them; rounds along axes are learned from a sample of rows.
+A cell is one combination of classes of the protected attributes, "undisclosed" being a class of its own. Affine maps
+are composed by formula, so no row of the table is needed to fit them; rounds along axes are learned from a sample.
 """
 
 from __future__ import annotations
