@@ -1,22 +1,24 @@
-"""Large tables through the same commands: recognized, cloaked, audited on a sample; what cannot be asked is said."""
+"""Large tables: recognized, cloaked and audited on a sample; what they cannot do is refused."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from recveil.cli.app import app
 from recveil.core.errors import UsageError
-from recveil.streaming.ray_engine import RayEngine
-from recveil.workflows import large_inputs as large
-from recveil.workflows.inputs import Files
-from recveil.workflows.large_inputs import engine_of, is_large, open_large
+from recveil.streaming.ray_engine import RayTaskEngine
+from recveil.workflows import large_inputs
+from recveil.workflows.audit import audit_files
+from recveil.workflows.audit_protocol import AuditProtocol
+from recveil.workflows.cloak import CloakRequest, cloak_files
+from recveil.workflows.defended_release import ChosenDefense
+from recveil.workflows.inputs import InputFiles
+from recveil.workflows.large_inputs import is_large_table, make_engine, open_large_table
 
 
 @pytest.fixture
@@ -37,81 +39,72 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_folder_a_large_file_and_a_wish_are_streamed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_large_files_and_files_on_request_are_streamed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = folder / "part-0.parquet"
-    assert is_large(Files(folder, None))
-    assert not is_large(Files(one, one))
-    assert is_large(Files(one, one, stream=True))
-    monkeypatch.setattr(large, "LARGE_BYTES", 1000)
-    assert is_large(Files(one, one))
-    assert not is_large(Files(None, None, run=folder))
+    assert is_large_table(InputFiles(folder, None))
+    assert not is_large_table(InputFiles(one, one))
+    assert is_large_table(InputFiles(one, one, stream=True))
+    monkeypatch.setattr(large_inputs, "MAX_BYTES_IN_MEMORY", 1000)
+    assert is_large_table(InputFiles(one, one))
+    assert not is_large_table(InputFiles(None, None, run=folder))
 
 
-def test_cloak_and_audit_take_a_folder_and_say_what_they_drew(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_cloak_and_audit_take_a_folder_and_name_the_sample(
+    folder: Path, tmp_path: Path, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recveil.streaming.audit_sample.users_needed", lambda *given: 150)  # of time
-    out, page = tmp_path / "safe", tmp_path / "page.html"
-    shared = ["--embeddings", str(folder), "--target", "gender", "--folds", "3", "--seeds", "1", "--device", "cpu"]
-    command = ["cloak", *shared, "--method", "gaussian", "--out", str(out), "--report", str(page), "--json"]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["input"] == {"name": "users", "n_users": 3000, "d": 4}
-    assert told["before"]["gender"]["verdict"] == "leak"
-    assert told["before"]["gender"]["headline"]["advantage"]["value"] > 0.5
-    assert told["targets"]["gender"]["headline"]["advantage"]["value"] < 0.3
-    assert any("The table has 3,000 users; the audit drew" in note for note in told["warnings"])
-    assert any("2 users with unknown gender went through the label-free map" in n for n in told["defense"]["notes"])
-    assert any("still has the column gender" in note for note in told["defense"]["notes"])
+    monkeypatch.setattr("recveil.streaming.audit_sample.count_needed_users", lambda *_: 150)  # to save time
+    files, out = InputFiles(folder, None), tmp_path / "new" / "safe"
+    result = cloak_files(files, ["gender"], ChosenDefense("gaussian"), quick, CloakRequest(out, audit=True))
+    assert (result.input.name, result.input.n_users, result.input.d) == ("users", 3000, 4)
+    assert result.before["gender"].verdict == "leak"
+    assert result.before["gender"].headline.advantage.value > 0.5
+    assert result.targets["gender"].headline.advantage.value < 0.3
+    assert any("3,000 users" in warning for warning in result.warnings)
+    assert any("2 users with undisclosed gender" in note for note in result.defense.notes)
+    assert any("still has the column gender" in note for note in result.defense.notes)
+    assert sum(result.counts["gender"].values()) == 2998
+    assert (result.parts.written, result.parts.found) == (2, 0)
     assert sorted(path.name for path in out.iterdir()) == ["part-0.parquet", "part-1.parquet"]
-    assert "the audit drew" in page.read_text()
-    audited = CliRunner().invoke(app, ["audit", *shared, "--json"])
-    assert audited.exit_code == 0, audited.output
-    again = json.loads(audited.stdout)
-    assert again["targets"]["gender"]["verdict"] == "leak"
-    assert "The table has 3,000 users" in again["input"]["sample"]
+    again = audit_files(files, ["gender"], quick)
+    assert again.verdict == "leak"
+    assert "3,000 users" in again.input.sample
 
 
-def test_what_cannot_be_asked_of_a_large_table_ends_in_one_sentence(folder: Path, tmp_path: Path) -> None:
-    shared = ["--embeddings", str(folder), "--target", "gender"]
-    for more, said in (
-        (["--interactions", str(folder)], "--interactions cannot be used with a large table"),
-        (["--surface", "lists"], "--surface lists cannot be used"),
-        (["--before", str(folder)], "--before cannot be used"),
+def test_what_a_large_table_cannot_do_is_refused(folder: Path, tmp_path: Path, quick: AuditProtocol) -> None:
+    files = InputFiles(folder, None)
+    for call, reason in (
+        (lambda: audit_files(replace(files, interactions=folder), ["gender"], quick), "`interactions`"),
+        (lambda: audit_files(files, ["gender"], replace(quick, surface="lists")), "`surface` lists"),
+        (lambda: audit_files(files, ["gender"], quick, before=folder), "`before`"),
     ):
-        done = CliRunner().invoke(app, ["audit", *shared, *more])
-        assert done.exit_code == 2
-        assert said in done.stderr
-    out = ["--out", str(tmp_path / "safe")]
-    for more, said in (
-        (["--frontier"], "--frontier cannot be used"),
-        (["--method", "noise"], "noise needs it in memory"),
-        (["--engine", "spark"], "No engine is called 'spark'"),
-        (["--address", "auto"], "Add --engine ray"),
+        with pytest.raises(UsageError, match=f"{reason} cannot be used with a large table"):
+            call()
+    for defense, request, reason in (
+        ("gaussian", CloakRequest(tmp_path / "safe", frontier=True), "`frontier`"),
+        ("noise", CloakRequest(tmp_path / "safe"), "(?i)noise"),
     ):
-        done = CliRunner().invoke(app, ["cloak", *shared, *out, *more])
-        assert done.exit_code == 2, done.stderr
-        assert said in done.stderr
+        with pytest.raises(UsageError, match=reason):
+            cloak_files(files, ["gender"], ChosenDefense(defense), quick, request)
+    run = InputFiles(None, None, run=folder)
+    with pytest.raises(UsageError, match="`embeddings`"):
+        cloak_files(run, ["gender"], ChosenDefense("gaussian"), quick, CloakRequest(tmp_path, engine=RayTaskEngine()))
     assert not list(tmp_path.glob("safe/*.parquet"))
 
 
-def test_an_engine_is_for_large_tables(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["cloak", "--run", str(tmp_path), "--engine", "ray", "--out", str(tmp_path / "x")])
-    assert done.exit_code == 2
-    assert "named by --embeddings" in done.stderr
-
-
 def test_engines_have_names() -> None:
-    assert engine_of("local") is None
-    assert engine_of("ray", "auto") == RayEngine("auto")
+    assert make_engine("local") is None
+    assert make_engine("ray", "auto") == RayTaskEngine("auto")
+    with pytest.raises(UsageError, match="No engine is called 'spark'"):
+        make_engine("spark")
+    with pytest.raises(UsageError, match="`engine` ray"):
+        make_engine("local", "auto")
 
 
-def test_attributes_stand_in_the_table_or_beside_it(folder: Path, tmp_path: Path) -> None:
-    assert open_large(Files(folder, None), ["gender"]).facts.path is None
-    assert open_large(Files(folder, folder), ["gender"]).facts.path is None
-    assert open_large(Files(folder, tmp_path / "x.csv"), ["gender"]).facts.path == tmp_path / "x.csv"
+def test_attributes_are_in_the_table_or_in_another_file(folder: Path, tmp_path: Path) -> None:
+    assert open_large_table(InputFiles(folder, None), ["gender"]).facts.path is None
+    assert open_large_table(InputFiles(folder, folder), ["gender"]).facts.path is None
+    assert open_large_table(InputFiles(folder, tmp_path / "x.csv"), ["gender"]).facts.path == tmp_path / "x.csv"
     ids = tmp_path / "ids.txt"
     ids.write_text("1\n")
     with pytest.raises(UsageError, match="has ids of its own"):
-        open_large(Files(folder, None, ids=ids), ["gender"])
+        open_large_table(InputFiles(folder, None, ids=ids), ["gender"])

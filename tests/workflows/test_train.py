@@ -1,3 +1,7 @@
+"""A whole training: every model from a file and back from disk, every defense with what is left and what it cost."""
+
+from __future__ import annotations
+
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -6,16 +10,20 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from recveil.audits.catalog import ATTACKS, DATA_DEFENSES, MODELS, TRAINING_DEFENSES
 from recveil.core.errors import DataError, UsageError
+from recveil.core.results import TrainResult
 from recveil.data.io.user_tables import read_embeddings
+from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.data.splits import leave_one_out
+from recveil.defenses import DEFENSES
 from recveil.metrics.ranking import evaluate
+from recveil.models import MODELS
 from recveil.models.persistence import load_model
-from recveil.workflows.notes import WENT_ON
-from recveil.workflows.train import Defense, Plan, load_data, train_run
+from recveil.workflows.audit_protocol import AuditProtocol
+from recveil.workflows.defended_release import ChosenDefense
+from recveil.workflows.train import WENT_ON, TrainRequest, train_dataset, train_run
 
-SMALL: dict[str, dict[str, object]] = {
+QUICK_MODELS: dict[str, dict[str, object]] = {
     "als": {"epochs": 1},
     "bert4rec": {"epochs": 1, "hidden_size": 8, "max_length": 5},
     "caser": {"epochs": 1, "embedding_size": 4},
@@ -23,53 +31,65 @@ SMALL: dict[str, dict[str, object]] = {
     "itemknn": {},
     "puresvd": {"embedding_size": 8},
 }
+QUICK_DEFENSES = {"raid-paper": {"atoms": 50}, "adversarial": {"discriminators": 2, "steps": 5}}
 
 
 @pytest.fixture(autouse=True)
-def one_attacker(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_attacker(monkeypatch: pytest.MonkeyPatch, quick: AuditProtocol) -> None:
     """Which panel attacks a run is not what is tested here."""
-    monkeypatch.setattr("recveil.workflows.train.panel", lambda *_: {"logistic": ATTACKS["logistic"]("cpu")})
+    monkeypatch.setattr("recveil.workflows.train.AuditProtocol", lambda **rules: replace(quick, panel="logistic"))
 
 
-PLAN = Plan("demo", "bprmf", {"epochs": 2, "embedding_size": 8}, k=10, seed=0, device="cpu")
+@pytest.fixture
+def small(request_small: TrainRequest) -> TrainRequest:
+    return replace(request_small, options={"epochs": 2, "embedding_size": 8})
 
 
-def test_a_run_writes_all_that_the_audit_needs(tmp_path: Path) -> None:
-    document = train_run(PLAN, tmp_path / "run")
-    folder = tmp_path / "run"
-    data = load_data("demo", seed=0)
-    assert read_embeddings(folder / "users.parquet").x.shape == (data.n_users, 8)
-    assert read_embeddings(folder / "items.parquet", owner="item").x.shape == (data.n_items, 8)
-    lists = pq.read_table(folder / "recommendations.parquet")
-    assert lists.num_rows == data.n_users * 10
-    metrics = json.loads((folder / "metrics.json").read_text())
-    assert set(metrics["ndcg@10"]) == {"value", "low", "high", "n"}
-    assert metrics["hr@10"] == document["utility"]["hr@10"]
-    config = json.loads((folder / "config.json").read_text())
-    assert (config["data"], config["model"], config["options"]["epochs"]) == ("demo", "bprmf", 2)
-    assert set(pq.read_table(folder / "attributes.parquet").column_names) == {"user_id", *data.attributes}
+def defend(request: TrainRequest, name: str, **options: object) -> TrainRequest:
+    return replace(request, defense=ChosenDefense(name, options), targets=["gender"])
 
 
-def test_a_defended_run_releases_the_cloaked_vectors_and_keeps_the_comparison(tmp_path: Path) -> None:
-    train_run(PLAN, tmp_path / "plain")
-    train_run(PLAN, tmp_path / "cloaked", Defense("gaussian", 1.0, ["gender"]))
-    plain, cloaked = (read_embeddings(tmp_path / run / "users.parquet").x for run in ("plain", "cloaked"))
-    assert not np.allclose(plain, cloaked)
-    assert np.array_equal(
-        load_model(tmp_path / "cloaked" / "model").user_vectors_, cloaked
-    )  # nothing undefended is left
-    metrics = json.loads((tmp_path / "cloaked" / "metrics.json").read_text())
-    before = json.loads((tmp_path / "plain" / "metrics.json").read_text())
-    assert metrics["undefended"]["ndcg@10"] == before["ndcg@10"]
-    change = metrics["ndcg@10"]["value"] - before["ndcg@10"]["value"]
-    assert metrics["difference"]["ndcg@10"]["value"] == pytest.approx(change)
+def test_a_run_holds_all_that_an_audit_needs(trained_run: Path, request_small: TrainRequest, data_folder: Path) -> None:
+    data = load_dataset_or_demo(str(data_folder), seed=0)
+    assert read_embeddings(trained_run / "users.parquet").x.shape == (data.n_users, 8)
+    assert read_embeddings(trained_run / "items.parquet", owner="item").x.shape == (data.n_items, 8)
+    assert pq.read_table(trained_run / "recommendations.parquet").num_rows == data.n_users * 10
+    assert set(pq.read_table(trained_run / "attributes.parquet").column_names) == {"user_id", *data.attributes}
+    result = TrainResult.read_json(trained_run / "metrics.json")
+    assert result.utility.after["ndcg@10"].n == data.n_users
+    assert (result.targets, result.timings, result.command_line) == ({}, {}, [])  # equal bytes from run to run
+    config = json.loads((trained_run / "config.json").read_text())
+    assert config == result.config.model_dump(mode="json")
+    assert (config["data"], config["model"], config["options"]["epochs"]) == (str(data_folder), "bprmf", 10)
 
 
-def test_a_defense_must_know_its_target(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--target gender"):
-        train_run(PLAN, tmp_path / "run", Defense("gaussian", 1.0, []))
-    with pytest.raises(UsageError, match="Did you mean 'gender'"):
-        train_run(PLAN, tmp_path / "run", Defense("gaussian", 1.0, ["gendr"]))
+def test_a_defended_run_releases_the_cloaked_vectors_and_compares_with_the_same_model_without_it(
+    small: TrainRequest, tmp_path: Path
+) -> None:
+    plain = train_run(small, tmp_path / "new" / "plain")
+    results = {}
+    for name, options in (("gaussian", {}), ("blurme", {"share": 0.5})):
+        results[name] = train_run(defend(small, name, **options), tmp_path / name)
+        assert results[name].utility.before["ndcg@10"] == plain.utility.after["ndcg@10"]
+        assert results[name].utility.after["ndcg@10"] != plain.utility.after["ndcg@10"]
+        change = results[name].utility.after["ndcg@10"].value - plain.utility.after["ndcg@10"].value
+        assert results[name].utility.difference["ndcg@10"].value == pytest.approx(change)
+    vectors = [read_embeddings(tmp_path / run / "users.parquet").x for run in ("new/plain", "gaussian")]
+    assert not np.allclose(*vectors)
+    model = load_model(tmp_path / "gaussian" / "model")
+    assert np.array_equal(model.user_vectors_, vectors[1])  # nothing undefended is left
+    assert results["gaussian"].config.defense.displacement > 0
+    assert results["blurme"].config.defense.options == {"share": 0.5}
+
+
+@pytest.mark.parametrize("name", [t.name for t in DEFENSES.all_traits() if t.place in ("data", "training")])
+def test_a_run_with_any_defense_tells_what_is_left_and_what_it_cost(name: str, small: TrainRequest) -> None:
+    request = defend(replace(small, options={"epochs": 1, "embedding_size": 4}), name, **QUICK_DEFENSES.get(name, {}))
+    result, _ = train_dataset(load_dataset_or_demo(small.data, seed=0), request)
+    assert {*result.before, *result.targets} == {"gender"}
+    assert result.utility.difference["ndcg@10"].n == result.utility.before["ndcg@10"].n
+    assert result.config.defense.name == name
+    assert {"train undefended", "train"} <= set(result.timings)
 
 
 @pytest.fixture(scope="module")
@@ -83,83 +103,57 @@ def interactions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_trains_from_a_file_and_comes_back_from_disk(name: str, interactions: Path, tmp_path: Path) -> None:
-    options = SMALL.get(name, {"epochs": 1})
-    document = train_run(Plan(str(interactions), name, options, k=5, device="cpu"), tmp_path / "run")
-    assert 0 <= document["utility"]["ndcg@10"]["value"] <= 1
+    options = QUICK_MODELS.get(name, {"epochs": 1})
+    result = train_run(TrainRequest(str(interactions), name, options, k=5, device="cpu"), tmp_path / "run")
     model = load_model(tmp_path / "run" / "model")
-    split = leave_one_out(load_data(str(interactions), seed=0))
-    found = evaluate(model.score, split, ks=(10,))["ndcg@10"].value
-    assert found == pytest.approx(document["utility"]["ndcg@10"]["value"], abs=1e-6)
+    split = leave_one_out(load_dataset_or_demo(str(interactions), seed=0))
+    measured = evaluate(model.score, split, ks=(10,))["ndcg@10"].value
+    assert measured == pytest.approx(result.utility.after["ndcg@10"].value, abs=1e-6)
     lists = pq.read_table(tmp_path / "run" / "recommendations.parquet")
     assert lists["rank"].to_pylist()[:5] == [1, 2, 3, 4, 5]
+    has_vectors = MODELS.traits(name).has_user_vectors
+    assert (tmp_path / "run" / "users.parquet").exists() == has_vectors
 
 
-def test_a_model_without_vectors_refuses_an_embedding_defense(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no user vectors"):
-        train_run(Plan("demo", "itemknn", device="cpu"), tmp_path / "run", Defense("gaussian", 1.0, ["gender"]))
-
-
-def test_a_data_set_too_small_to_split_is_said(tmp_path: Path) -> None:
+def test_requests_that_cannot_work_are_refused_before_the_work(small: TrainRequest, tmp_path: Path) -> None:
     (tmp_path / "tiny.csv").write_text("user_id,item_id\n1,1\n1,2\n2,1\n")
-    with pytest.raises(DataError, match="3"):
-        train_run(Plan(str(tmp_path / "tiny.csv"), "bprmf", device="cpu"), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    lists, no_target = defend(small, "popularity"), replace(defend(small, "gaussian"), targets=[])
+    unknown = replace(defend(small, "gaussian"), targets=["gendr"])
+    without_vectors = defend(replace(small, model="itemknn", options={}), "gaussian")
+    for request, error, reason in (
+        (no_target, UsageError, "`target`"),
+        (unknown, UsageError, "Did you mean 'gender'"),
+        (lists, UsageError, "recveil membership"),
+        (without_vectors, UsageError, "no user vectors"),
+        (replace(small, model="lightgnc"), UsageError, "Did you mean 'lightgcn'"),
+        (replace(small, data=str(tmp_path / "tiny.csv")), DataError, "3"),
+        *(
+            (defend(replace(small, model=m, options={}), "raid"), UsageError, "penalty|training")
+            for m in ("als", "itemknn", "puresvd")
+        ),
+    ):
+        with pytest.raises(error, match=reason):
+            train_run(request, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", [*DATA_DEFENSES, *TRAINING_DEFENSES])
-def test_a_run_with_any_defense_says_what_is_left_and_what_it_cost(name: str, tmp_path: Path) -> None:
-    few = {"raid-paper": {"atoms": 50}, "adversarial": {"discriminators": 2, "steps": 5}}
-    document = train_run(PLAN, tmp_path / "run", Defense(name, 1.0, ["gender"], few.get(name, {})))
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    for when in ("before", "after"):
-        assert metrics["audit"][when]["gender"]["verdict"] in ("leak", "none", "inconclusive")
-    assert metrics["difference"]["ndcg@10"]["n"] == metrics["undefended"]["ndcg@10"]["n"]
-    assert document["config"]["defense"]["method"] == name
-    assert "train undefended" in document["timings"]
-
-
-def test_what_is_compared_with_is_the_same_model_without_the_defense(tmp_path: Path) -> None:
-    train_run(PLAN, tmp_path / "plain")
-    train_run(PLAN, tmp_path / "blurred", Defense("blurme", 1.0, ["gender"], {"share": 0.5}))
-    plain, blurred = (json.loads((tmp_path / run / "metrics.json").read_text()) for run in ("plain", "blurred"))
-    assert blurred["undefended"]["ndcg@10"] == plain["ndcg@10"]
-    assert blurred["ndcg@10"] != plain["ndcg@10"]
-
-
-def test_a_defense_of_lists_has_nothing_to_do_in_a_training(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="recveil membership --defense popularity"):
-        train_run(PLAN, tmp_path / "run", Defense("popularity", 1.0, ["gender"]))
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("name", ["als", "itemknn", "puresvd"])
-def test_a_model_that_takes_no_steps_cannot_be_defended_in_training(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="penalty|training"):
-        train_run(Plan("demo", name, device="cpu", k=5), tmp_path / "run", Defense("raid", 1.0, ["gender"]))
-    assert not (tmp_path / "run").exists()
-
-
-def test_users_who_disclose_nothing_take_no_penalty_and_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = load_data("demo", seed=0)
+def test_undisclosed_users_are_counted_in_the_notes(small: TrainRequest) -> None:
+    data = load_dataset_or_demo(small.data, seed=0)
     gender = data.attributes["gender"]
     hidden = replace(gender, codes=np.where(np.arange(data.n_users) % 4, gender.codes, -1))
-    known = replace(data, attributes={"gender": hidden})
-    monkeypatch.setattr("recveil.workflows.train.load_data", lambda *_, **__: known)
-    document = train_run(PLAN, tmp_path / "run", Defense("raid", 1.0, ["gender"]))
-    assert any("750 users with unknown gender take no penalty" in note for note in document["utility"]["notes"])
+    result, _ = train_dataset(replace(data, attributes={"gender": hidden}), defend(small, "gaussian"))
+    assert any("125 users with undisclosed gender" in note for note in result.config.defense.notes)
+    assert result.targets["gender"].n_undisclosed == 125
 
 
-def test_a_training_defense_that_waits_says_what_came_of_it(tmp_path: Path) -> None:
-    assert set(WENT_ON) == {True, False}
-    notes = [
-        train_run(PLAN, tmp_path / name, Defense(name, 1.0, ["gender"], options))["utility"]["notes"]
-        for name, options in (("raid", {}), ("raid-paper", {"atoms": 50}))
-    ]
-    after = train_run(PLAN, tmp_path / "sliced", Defense("sliced", 1.0, ["gender"]))
-    raid, sliced = (read_embeddings(tmp_path / name / "users.parquet").x for name in ("raid", "sliced"))
-    assert notes[0] == [WENT_ON[not np.array_equal(raid, sliced)]]
-    assert notes[1] == after["utility"]["notes"] == []  # neither waits
+def test_a_training_defense_that_waits_tells_whether_it_was_kept(small: TrainRequest) -> None:
+    data = load_dataset_or_demo(small.data, seed=0)
+    results = {
+        name: train_dataset(data, defend(small, name, **QUICK_DEFENSES.get(name, {})))
+        for name in ("raid", "raid-paper", "sliced")
+    }
+    same = np.array_equal(results["raid"][1].user_vectors, results["sliced"][1].user_vectors)
+    notes = {name: result.config.defense.notes for name, (result, _) in results.items()}
+    assert notes == {"raid": [WENT_ON[not same]], "raid-paper": [], "sliced": []}
