@@ -9,7 +9,6 @@ from recveil.core.progress import report_progress
 from recveil.core.random import make_generator
 from recveil.models import MODELS
 from recveil.models.bprmf import BPRMF
-from recveil.models.networks import compute_user_table
 from recveil.models.training_loop import Schedule, train_network
 from recveil.testing.worlds import make_checkerboard
 
@@ -362,10 +361,6 @@ def test_progress_is_reported() -> None:
     with report_progress(reporter):
         BPRMF(**QUICK).fit(make_checkerboard(), rng=make_generator(0, "t"))
     assert heard == [("training BPR-MF", 6)]
-
-
-def test_the_released_table_is_plain_float32() -> None:
-    assert compute_user_table(Toy()).dtype == np.float32
 
 
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"patience": 0}, {"learning_rate": 0.0}, {"learning_rate": np.nan}])

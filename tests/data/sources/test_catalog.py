@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from recveil.core.errors import DataError, UsageError
-from recveil.data.sources.catalog import SOURCES, cache_folder, load_dataset, locate_files
+from recveil.data.sources.catalog import cache_folder, load_dataset, locate_files
 
 RATINGS = "1::10::5::1\n1::11::3::2\n2::10::4::3\n"
 USERS = "1::F::1::10::48067\n2::M::56::16::70072\n"
@@ -162,16 +162,6 @@ def test_the_cache_folder(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / ".cache" / "recveil"
     monkeypatch.setenv("RECVEIL_CACHE", str(tmp_path / "x"))
     assert cache_folder() == tmp_path / "x"
-
-
-def test_the_table_of_sources():
-    for name, source in SOURCES.items():
-        assert source.title, name
-        assert source.license.endswith("."), name
-        assert source.citation.endswith("."), name
-        assert source.page.startswith("http"), name
-        assert source.url is None or source.url.startswith(("https://", "http://")), name
-        assert source.checksum is None or source.checksum.partition(":")[0] in ("md5", "sha256"), name
 
 
 @pytest.mark.parametrize(
