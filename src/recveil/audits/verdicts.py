@@ -52,6 +52,7 @@ class TargetAudit:
         margin: the advantage under which a leak is not called one.
         resolution: the advantage that is detected with 95 % power once an attacker has it.
         detectable: the best possible advantage of a leak that attackers, who have to learn it, detect with 95 % power.
+        n_undisclosed: users who did not disclose the attribute.
         notes: what was left out.
         users: rows of the audited users; no document holds them.
         trials: predictions for single users; no document holds them.
@@ -69,6 +70,7 @@ class TargetAudit:
     margin: float
     resolution: float
     detectable: float
+    n_undisclosed: int = 0
     notes: list[str] = field(default_factory=list)
     users: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
     trials: dict[str, list[FoldTrial]] = field(default_factory=dict, repr=False)
@@ -137,4 +139,5 @@ class TargetAudit:
             attacks=self.attacks,
             confusion=[[round(float(share), 4) for share in row] for row in self.confusion],
             notes=self.notes,
+            n_undisclosed=self.n_undisclosed,
         )

@@ -73,7 +73,8 @@ def audit_attribute(
     headline = _select_headline_trials(trials)
     p_value = _compute_p_value(x, codes, panel, headline, rules=rules, permutations=permutations, seed=seed)
     found = _summarize_trials(trials, headline, labels, rules, margin=margin, d=x.shape[1])
-    return replace(found, target=attribute.name, p_value=p_value, notes=notes, users=users)
+    undisclosed = int((~attribute.known).sum())
+    return replace(found, target=attribute.name, p_value=p_value, notes=notes, users=users, n_undisclosed=undisclosed)
 
 
 def _summarize_trials(

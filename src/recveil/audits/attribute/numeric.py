@@ -47,6 +47,7 @@ class NumericAudit:
     p_value: float
     margin: float
     resolution: float
+    n_undisclosed: int = 0
     notes: list[str] = field(default_factory=list)
     fold_advantages: FloatArray = field(default_factory=lambda: np.empty(0), repr=False)
 
@@ -95,6 +96,7 @@ class NumericAudit:
             headline=headline,
             attacks=self.attacks,
             notes=self.notes,
+            n_undisclosed=self.n_undisclosed,
         )
 
 
@@ -150,6 +152,7 @@ def audit_numeric_attribute(
         p_value=compute_corrected_p(signed, rules.test_share, 0.0, two_sided=False),
         margin=margin,
         resolution=float(max(errors_needed * error, margin + stats.norm.ppf(TARGET_POWER) * error)),
+        n_undisclosed=len(attribute.codes) - n,
         notes=notes,
         fold_advantages=signed,
     )
