@@ -1,11 +1,28 @@
+"""Output: one sentence and a code for every problem, results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
 import warnings
+from pathlib import Path
 
 import pytest
 import typer
 
-from recveil.cli.output import emit, guarded, print_summary, print_training, progress_bars
-from recveil.core.errors import DataError
-from recveil.core.progress import Rows, track
+from documents import build_target
+from recveil.cli.output import (
+    check_inputs_exist,
+    emit_json,
+    guard,
+    guarded,
+    print_summary,
+    print_training,
+    show_progress,
+)
+from recveil.core.errors import DataError, UsageError
+from recveil.core.progress import RowCount, track_progress
+from recveil.core.result_parts import CurvePoint
+from recveil.core.results import AuditResult, CloakResult, TrainResult
+from recveil.core.types import Estimate
 
 
 @pytest.mark.parametrize(
@@ -17,6 +34,7 @@ from recveil.core.progress import Rows, track
         (MemoryError(), 3, "Not enough memory"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (ZeroDivisionError("by zero"), 70, "fault of recveil"),
+        (typer.Exit(4), 4, ""),
     ],
 )
 def test_every_problem_is_one_sentence_and_a_code(
@@ -28,74 +46,86 @@ def test_every_problem_is_one_sentence_and_a_code(
 
     with pytest.raises(typer.Exit) as stop:
         command()
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert stop.value.exit_code == code
-    assert word in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    assert word in printed.err
+    assert printed.err.count("\n") == bool(word)
+    assert printed.out == ""
 
 
-def test_an_exit_code_of_a_command_passes_through() -> None:
-    @guarded
+def test_arguments_in_errors_are_shown_as_options(capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
-        raise typer.Exit(4)
+        raise UsageError("`risk_out` and `unknown` do not fit.")
 
-    with pytest.raises(typer.Exit) as stop:
-        command()
-    assert stop.value.exit_code == 4
+    with pytest.raises(typer.Exit):
+        guard(command, flags={"risk_out": "--risk-out"})
+    assert capsys.readouterr().err == "recveil: --risk-out and `unknown` do not fit.\n"
 
 
-def test_json_refuses_what_is_not_json(capsys: pytest.CaptureFixture[str]) -> None:
-    emit({"a": 1}, as_json=False)
+def test_inputs_must_exist(tmp_path: Path) -> None:
+    check_inputs_exist(tmp_path, None)
+    with pytest.raises(DataError, match="nothing.parquet"):
+        check_inputs_exist(tmp_path / "nothing.parquet")
+
+
+def test_json_is_printed_on_request_and_refuses_what_is_not_json(
+    audit_result: AuditResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    emit_json(audit_result, as_json=False)
     assert capsys.readouterr().out == ""
+    emit_json(audit_result, as_json=True)
+    assert capsys.readouterr().out == audit_result.to_json()
     with pytest.raises(ValueError, match="not JSON compliant"):
-        emit({"a": float("nan")}, as_json=True)
+        emit_json({"a": float("nan")}, as_json=True)
 
 
 def test_without_a_terminal_there_are_no_bars(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bars(quiet=False):
-        assert list(track(range(3), "work")) == [0, 1, 2]
+    with show_progress(quiet=False):
+        assert list(track_progress(range(3), "work")) == [0, 1, 2]
     assert capsys.readouterr().err == ""
 
 
-def test_rows_are_counted_and_said_in_rows_a_second(
+def test_progress_counts_items_or_rows_a_second(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recveil.cli.output.PATIENCE", 0.0)
+    monkeypatch.setattr("recveil.cli.output.SECONDS_BEFORE_BAR", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with progress_bars(quiet=False):
-        assert list(track([Rows(700), Rows(300)], "writing", 1000)) == [700, 300]
-        assert list(track([1, 2], "working", 2)) == [1, 2]
-    said = capsys.readouterr().err
-    assert "rows/s" in said
-    assert "working" in said
+    with show_progress(quiet=False):
+        assert list(track_progress([RowCount(700), RowCount(300)], "writing", 1000)) == [700, 300]
+        assert list(track_progress([1, 2], "working", 2)) == [1, 2]
+    printed = capsys.readouterr().err
+    assert "rows/s" in printed
+    assert "working" in printed
 
 
-def test_the_summary_says_before_after_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
-    estimate = {"value": -0.01, "low": -0.02, "high": 0.0, "n": 5}
-    document = {
-        "targets": {"gender": {"sentence": "No leak of gender found."}},
-        "before": {"gender": {"sentence": "An outsider can guess gender."}},
-        "utility": {"difference": {"ndcg@10": estimate}, "before": {"ndcg@10": {"value": 0.2}}},
-        "warnings": ["mind the gap"],
-    }
-    print_summary(document, quiet=False)
-    said = capsys.readouterr()
-    assert said.out.splitlines() == [
-        "before  An outsider can guess gender.",
-        "after   No leak of gender found.",
-        "cost    NDCG@10 0.2000 -0.0100 [-0.0200, +0.0000]",
+def test_the_summary_has_before_after_both_tables_cost_and_notes(
+    cloak_result: CloakResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leaking = build_target(["F", "M"], {"logistic": 0.75}, "leak")
+    result = cloak_result.model_copy(update={"two_releases": {"gender": leaking}})
+    print_summary(result, silent=False)
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
+    assert lines[:2] == [f"before  {result.before['gender'].sentence}", f"after   {result.targets['gender'].sentence}"]
+    assert [line.split()[0] for line in lines] == ["before", "after"] * 3 + ["both", "cost"]
+    assert "75.0%" in lines[-2]
+    assert lines[-1] == "cost    NDCG@10 0.0560 -0.0030 [-0.0055, -0.0005]"
+    assert printed.err.splitlines() == [f"recveil: {note}" for note in (*result.defense.notes, *result.warnings)]
+    print_summary(result, silent=True)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_curve_is_one_line(audit_result: AuditResult, capsys: pytest.CaptureFixture[str]) -> None:
+    points = [Estimate(value, value, value, 9) for value in (0.1, 0.4)]
+    curve = [
+        CurvePoint(ratio=ratio, advantage=point, balanced_accuracy=point)
+        for ratio, point in zip((0.2, 0.8), points, strict=True)
     ]
-    assert "mind the gap" in said.err
-    print_summary(document, quiet=True)
-    assert capsys.readouterr().out == ""
-
-
-def test_the_curve_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    curve = [{"ratio": ratio, "advantage": {"value": ratio / 2}} for ratio in (0.2, 0.8)]
-    print_summary({"targets": {"gender": {"sentence": "It leaks.", "curve": curve}}}, quiet=False)
-    line = "curve   Advantage by share of users known: 0.100 with 20%, 0.400 with 80%."
-    assert capsys.readouterr().out.splitlines() == ["It leaks.", line]
+    gender = audit_result.targets["gender"].model_copy(update={"curve": curve})
+    print_summary(audit_result.model_copy(update={"targets": {"gender": gender}}), silent=False)
+    sentence, line = capsys.readouterr().out.splitlines()
+    assert sentence == gender.sentence
+    assert "0.100 with 20%, 0.400 with 80%" in line
 
 
 def test_a_warning_is_one_line_without_a_path(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,18 +140,20 @@ def test_a_warning_is_one_line_without_a_path(capsys: pytest.CaptureFixture[str]
     assert warnings.showwarning is before
 
 
-def test_a_training_is_told_by_what_it_ranks_and_where_defended_by_what_is_seen_and_lost(
-    capsys: pytest.CaptureFixture[str],
+def test_a_training_is_told_by_its_ranking_and_a_defended_one_by_verdicts_and_cost(
+    train_result: TrainResult, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    estimate = {"value": 0.1, "low": 0.0, "high": 0.2}
-    plain = {"hr@10": estimate, "ndcg@10": estimate}
-    print_training(plain, quiet=False)
-    ranked = ["hr@10   0.1000  [0.0000, 0.2000]", "ndcg@10 0.1000  [0.0000, 0.2000]"]
-    assert capsys.readouterr().out.splitlines() == ranked
-    audited = {"before": {"gender": {"sentence": "It leaks."}}, "after": {"gender": {"sentence": "It does not."}}}
-    more = {"undefended": {"ndcg@10": {"value": 0.3}}, "difference": {"ndcg@10": estimate}, "notes": ["mind the gap"]}
-    print_training({**plain, "audit": audited, **more}, quiet=False)
-    said = capsys.readouterr()
-    lines = ["before  It leaks.", "after   It does not.", "cost    NDCG@10 0.3000 +0.1000 [+0.0000, +0.2000]"]
-    assert said.out.splitlines() == ranked + lines
-    assert said.err == "recveil: mind the gap\n"
+    print_training(train_result, silent=False)
+    printed = capsys.readouterr()
+    assert [line.split()[0] for line in printed.out.splitlines()] == [
+        "hit_rate@10",
+        "ndcg@10",
+        "before",
+        "after",
+        "cost",
+    ]
+    assert "0.0530  [0.0470, 0.0590]" in printed.out
+    assert printed.err == f"recveil: {train_result.config.defense.notes[0]}\n"
+    plain = {"before": {}, "targets": {}, "utility": train_result.utility.model_copy(update={"difference": {}})}
+    print_training(train_result.model_copy(update=plain), silent=False)
+    assert len(capsys.readouterr().out.splitlines()) == 2

@@ -45,11 +45,12 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
 
 @takes(CloakOptions)
 def cloak(options: CloakOptions) -> None:
-    """Defend a table of user vectors; with --report or --json also audit it before and after.
+    """Defend a table of user vectors.
 
-    Rows, ids and other columns stay as they were; only the vectors move. With --run, or with --item-embeddings and
-    --interactions, the result also says what the recommendations are worth before and after. A folder of Parquet files
-    is read and written part by part; after an interruption the same command continues.
+    With --report or --json it is also audited before and after. Rows, ids and other columns stay as they were; only
+    the vectors move. With --run, or with --item-embeddings and --interactions, the result also says what the
+    recommendations are worth before and after. A folder of Parquet files is read and written part by part; after an
+    interruption the same command continues.
 
     Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """

@@ -120,7 +120,7 @@ class MembershipOptions(ScenarioOptions, CommonOptions):
 
 @takes(MembershipOptions)
 def membership(options: MembershipOptions) -> None:
-    """Audit membership: can an outsider tell which users were trained on?
+    """Audit membership: can outsiders tell the training users?
 
     The outsider sees histories and lists. Simple rules run beside every attack: where no attack is ahead of them, the
     serving rule explains what is found.

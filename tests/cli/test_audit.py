@@ -1,0 +1,84 @@
+"""`recveil audit`: one document on stdout, words for people, files for CI, and exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from recveil.core.results import AuditResult
+
+# One attacker, three folds, one repeat: the statistics are tested elsewhere, here it is the command.
+FILES = ("--embeddings", "E.parquet", "--attributes", "A.parquet")
+AUDIT = ("audit", *FILES, "--target", "gender", "--panel", "logistic", "--folds", "3", "--seeds", "1")
+
+
+def test_a_process_prints_one_json_document(tables: Path, recveil_process: Callable) -> None:
+    done = recveil_process(*AUDIT, "--json", "--curve", cwd=tables)
+    assert done.returncode == 0, done.stderr
+    result = AuditResult.model_validate_json(done.stdout)
+    gender = result.targets["gender"]
+    assert (gender.verdict, gender.chance) == ("leak", 0.5)
+    assert result.command_line[1:] == list(map(str, (*AUDIT, "--json", "--curve")))
+    for estimate in (gender.headline.balanced_accuracy, gender.headline.advantage, gender.attacks["logistic"].auc):
+        assert estimate.low <= estimate.value <= estimate.high
+        assert estimate.n == 400
+    assert [point.ratio for point in gender.curve] == [0.2, 0.4, 0.6, 0.6667]
+    assert [picture.label for picture in gender.leak_map.classes] == ["F", "M"]
+
+
+def test_an_audit_in_words_and_with_a_report(tables: Path, recveil: Callable) -> None:
+    done = recveil(*AUDIT, "--report", "not/yet/out.html", "--out", "nor/this/out.json", cwd=tables)
+    assert done.returncode == 0, done.stderr
+    result = AuditResult.read_json(tables / "nor" / "this" / "out.json")
+    assert result.targets["gender"].sentence in done.stdout
+    page = (tables / "not" / "yet" / "out.html").read_text()
+    assert "gender" in page
+    ids = pq.read_table(tables / "E.parquet")["user_id"].to_pylist()
+    assert not [user for user in ids[:50] if f">{user}<" in page]  # no user is on the page
+    quiet = recveil(*AUDIT, "--quiet", cwd=tables)
+    assert (quiet.stdout, quiet.stderr) == ("", "")
+
+
+def test_a_number_is_audited_by_regression_and_cannot_be_cloaked(
+    tables: Path, recveil: Callable, write_attributes: Callable
+) -> None:
+    x = np.stack(pq.read_table(tables / "E.parquet")["embedding"].to_numpy(zero_copy_only=False))
+    age = 40 + x[:, 0] + np.random.default_rng(0).normal(size=400)
+    write_attributes(gender=["F", "M"] * 200, age=age)
+    numeric = ("--target", "gender,age", "--numeric", "age")
+    done = recveil(*AUDIT, *numeric, "--json", "--fail-if", "age.r2.low > 0.2", cwd=tables)
+    assert done.returncode == 1, done.stderr
+    targets = AuditResult.model_validate_json(done.stdout).targets
+    assert targets["gender"].verdict != "leak"
+    assert targets["age"].verdict == "leak"
+    assert 0.5 < targets["age"].headline.r2.low < targets["age"].headline.r2.value < 1
+    refused = recveil("cloak", *FILES, "--target", "age", "--numeric", "age", "--out", "C.parquet", cwd=tables)
+    assert refused.returncode == 3
+    assert "'age' is a number" in refused.stderr
+
+
+def test_ci_gets_its_files_and_the_last_release_is_not_undercut(tables: Path, recveil: Callable) -> None:
+    leaky = recveil(*AUDIT, "--out", "now.json", "--junit", "ci/j.xml", "--sarif", "ci/s.json", cwd=tables)
+    assert leaky.returncode == 0, leaky.stderr
+    assert 'failures="1"' in (tables / "ci" / "j.xml").read_text()
+    assert json.loads((tables / "ci" / "s.json").read_text())["runs"][0]["results"][0]["ruleId"] == "attribute-leak"
+    gated = recveil(*AUDIT, "--fail-if", "gender.advantage.low > 0.05", "--baseline", "now.json", cwd=tables)
+    assert gated.returncode == 1
+    assert "gate failed" in gated.stderr
+    assert "not proven" in gated.stderr
+    before = json.loads((tables / "now.json").read_text())
+    before["targets"]["gender"]["headline"]["advantage"] = {"value": 0.01, "low": 0.0, "high": 0.02, "n": 400}
+    before["targets"]["gender"]["verdict"] = "none"
+    (tables / "then.json").write_text(json.dumps(before))
+    worse = recveil(*AUDIT, "--baseline", "then.json", "--junit", "w.xml", cwd=tables)
+    assert worse.returncode == 1
+    assert "baseline, worse" in worse.stderr
+    assert 'failures="2"' in (tables / "w.xml").read_text()
+    (tables / "old.json").write_text(json.dumps({**before, "schema_version": 1}))
+    old = recveil(*AUDIT, "--baseline", "old.json", cwd=tables)
+    assert old.returncode == 3
+    assert "Run the audit of the last release again" in old.stderr

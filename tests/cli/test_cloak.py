@@ -1,0 +1,53 @@
+"""`recveil cloak`: the defended table in the form of the input, and what is printed about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from recveil.core.results import CloakResult
+
+FILES = ("--embeddings", "E.parquet", "--attributes", "A.parquet", "--target", "gender", "--device", "cpu")
+QUICK = ("--panel", "logistic", "--folds", "3", "--seeds", "1")
+
+
+def test_rows_and_ids_stay_and_the_moments_of_the_classes_become_equal(tables: Path, recveil: Callable) -> None:
+    done = recveil("cloak", *FILES, "--method", "gaussian", "--out", "not/yet/C.parquet", cwd=tables)
+    assert done.returncode == 0, done.stderr
+    assert "not/yet/C.parquet" in done.stdout
+    before, after = pq.read_table(tables / "E.parquet"), pq.read_table(tables / "not" / "yet" / "C.parquet")
+    assert after["user_id"].equals(before["user_id"])
+    assert after.schema.equals(before.schema)
+    facts = pq.read_table(tables / "A.parquet").to_pydict()
+    gender = dict(zip(facts["user_id"], facts["gender"], strict=True))
+    label = np.array([gender[user] for user in after["user_id"].to_pylist()])
+    x = np.stack(after["embedding"].to_numpy())
+    women, men = x[label == "F"], x[label == "M"]
+    assert np.abs(women.mean(0) - men.mean(0)).max() < 1e-4
+    assert np.abs(np.cov(women.T, ddof=0) - np.cov(men.T, ddof=0)).max() < 1e-4
+
+
+def test_the_default_ends_the_leak_and_the_document_says_at_what_cost(tables: Path, recveil: Callable) -> None:
+    asked = ("cloak", *FILES, *QUICK, "--json", "--option", "rounds=20", "--strength", "0.9", "--out", "C.parquet")
+    done = recveil(*asked, cwd=tables)
+    assert done.returncode == 0, done.stderr
+    result = CloakResult.model_validate_json(done.stdout)
+    assert result.before["gender"].verdict == "leak"
+    assert result.targets["gender"].verdict != "leak"
+    assert (result.defense.name, result.defense.strength, result.defense.options) == ("sliced", 0.9, {"rounds": 20})
+    assert result.defense.displacement > 0
+
+
+def test_notes_go_to_stderr_and_words_to_stdout(tables: Path, recveil: Callable, write_attributes: Callable) -> None:
+    write_attributes(gender=[None] * 5 + ["pilot", "spy"] + (["F", "M"] * 200)[:393])
+    done = recveil(
+        "cloak", *FILES, *QUICK, "--method", "gaussian", "--report", "r.html", "--out", "C.parquet", cwd=tables
+    )
+    assert done.returncode == 0, done.stderr
+    for fact in ("'pilot', 'spy' were made one class", "5 users with undisclosed gender"):
+        assert fact in done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["before", "after", "both", "Wrote"]
+    assert "were made one class" in (tables / "r.html").read_text()
