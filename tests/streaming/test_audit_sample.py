@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from recveil.attacks.attribute.panels import parse_attackers
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.types import Attribute
@@ -35,11 +36,9 @@ def test_the_audit_of_the_needed_users_has_the_stated_power(K: int, margin: floa
 
 
 def _judged(n: int, K: int, d: int, rules: CrossValidation, margin: float, rng: np.random.Generator) -> Any:
-    from recveil.audits.catalog import ATTACKS
-
     x = rng.standard_normal((n * K, d)).astype(np.float32)
     secret = Attribute("secret", np.repeat(np.arange(K), n), tuple(map(str, range(K))))
-    return audit_attribute(x, secret, {"logistic": ATTACKS["logistic"]("cpu")}, rules=rules, margin=margin)
+    return audit_attribute(x, secret, parse_attackers("logistic", "cpu"), rules=rules, margin=margin)
 
 
 def test_users_are_drawn_by_class_with_their_own_vectors_and_classes(

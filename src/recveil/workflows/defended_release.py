@@ -241,28 +241,3 @@ def _utility_loss(recipe: ReleaseRecipe, model: Recommender, split: Split) -> Ut
         return None
     rng = make_generator(recipe.seed, "loss")
     return make_bpr_loss(split.train, model.item_vectors_, device=recipe.device, rng=rng)
-
-
-def fitted(  # type: ignore[no-untyped-def]
-    model: Recommender, split: Split, targets, *, data=None, training=None, seed: int
-) -> Split:
-    """Train the model in place (until studies use `train_and_defend`)."""
-    if data is None and training is None:
-        _fit_model(model, split, seed=seed)
-        return split
-    place = "data" if data is not None else "training"
-    return _fit_defended(model, split, targets, data if data is not None else training, place, seed=seed)
-
-
-def protect(model: Recommender, split: Split, defense, targets, *, k: int, rng=None, utility=None) -> Release:  # type: ignore[no-untyped-def]
-    """Release a trained model (until studies use `train_and_defend`)."""
-    if defense is None:
-        return make_release(model, split, k)
-    with deterministic_algorithms():
-        vectors = defense(model.user_vectors_, stack_codes(targets), rng=rng, utility=utility)
-    return _release_vectors(model, vectors, split, k)
-
-
-def loss_of(name: str, model: Recommender, split: Split, *, seed: int, device: str | None) -> UtilityLoss | None:
-    """Return the utility loss (until studies use `train_and_defend`)."""
-    return _utility_loss(ReleaseRecipe(name, lambda chosen: model, 1, seed, device), model, split)

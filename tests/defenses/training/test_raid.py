@@ -11,7 +11,6 @@ import torch
 from recveil.attacks.attribute.panels import make_attack
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
-from recveil.audits.catalog import MODELS
 from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_generator
@@ -23,11 +22,11 @@ from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.training.alignment import Atoms
 from recveil.defenses.training.raid import Raid, RaidPaper
 from recveil.metrics.ranking import collect_seen_items, ndcg, rank
+from recveil.models import MODELS
 from recveil.models import training_loop as loop
 from recveil.models.bprmf import BPRMF
 from recveil.testing.worlds import make_checkerboard, make_planted_leak
 from recveil.transport.distances import compute_typical_distance
-from recveil.workflows.defended_release import fitted, protect
 
 EVERYBODY = torch.arange(400)
 
@@ -216,6 +215,13 @@ def test_strength_scales_the_pull() -> None:
     assert losses[0] > 0
 
 
+def fit_model(model, split, targets=None) -> None:
+    penalty = None
+    if targets:
+        penalty = Raid(device="cpu")(targets, epochs=model.epochs, rng=make_generator(3, "cloak"))
+    model.fit(split, penalty=penalty, rng=make_generator(3, "train"))
+
+
 @pytest.mark.parametrize("name", ["bprmf", "dmf", "ncf", "lightgcn"])
 def test_phase_two_has_to_beat_the_pass_that_was_kept_not_the_last_one(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -228,8 +234,8 @@ def test_phase_two_has_to_beat_the_pass_that_was_kept_not_the_last_one(
 
     monkeypatch.setattr(loop, "_is_clearly_better", watched)
     split = leave_one_out(load_dataset_or_demo("demo", seed=0))
-    model = MODELS[name](epochs=30, embedding_size=8, learning_rate=0.1, patience=2, device="cpu")
-    fitted(model, split, [split.train.attributes["gender"]], training=Raid(device="cpu"), seed=3)
+    model = MODELS.make(name, epochs=30, embedding_size=8, learning_rate=0.1, patience=2, device="cpu")
+    fit_model(model, split, [split.train.attributes["gender"]])
     assert rivals  # there was a Phase II
     kept = rank(
         model.score, split.valid, collect_seen_items(split.train)
@@ -245,12 +251,12 @@ def test_where_phase_two_is_no_better_it_is_the_undefended_model_cloaked_with_sl
     split = make_checkerboard()
     targets = [split.train.attributes["group"]]
     options = {"epochs": 30, "embedding_size": 8, "learning_rate": 0.05, "patience": 2, "device": "cpu"}
-    plain, ours = (MODELS[name](**options) for _ in range(2))
-    fitted(plain, split, targets, seed=3)
-    fitted(ours, split, targets, training=Raid(device="cpu"), seed=3)
+    plain, ours = (MODELS.make(name, **options) for _ in range(2))
+    fit_model(plain, split)
+    fit_model(ours, split, targets)
     assert len(ours.history_.loss) > len(plain.history_.loss)  # there was a Phase II
-    wanted = protect(plain, split, Sliced(device="cpu"), targets, k=5, rng=make_generator(3, "cloak"))
-    np.testing.assert_array_equal(ours.user_vectors_, wanted.user_vectors)
+    wanted = Sliced(device="cpu")(plain.user_vectors_, targets[0].codes, rng=make_generator(3, "cloak"))
+    np.testing.assert_array_equal(ours.user_vectors_, wanted)
     np.testing.assert_array_equal(ours.item_vectors_, plain.item_vectors_)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from recveil.attacks.attribute import ATTRIBUTE_ATTACKS
@@ -119,19 +118,3 @@ def _wrap_builder(name: str, device: str | None) -> Attack:
 
 def _parameters_of(builder: object) -> set[str]:
     return set(inspect.signature(builder).parameters) if callable(builder) else set()
-
-
-def available(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of these attacks whose packages are installed."""
-    return tuple(name for name in names if ATTRIBUTE_ATTACKS.traits(name).is_installed)
-
-
-def __getattr__(name: str) -> object:
-    """Return the old tables until their last callers have moved."""
-    if name == "ATTACKS":
-        return {traits.name: partial(make_attack, traits.name) for traits in _sort_by_rank()}
-    if name == "PANELS":
-        return {panel: panel_members(panel) for panel in panel_names()}
-    if name == "NEVER_HEADLINE":
-        return {attack for attack in ATTRIBUTE_ATTACKS if is_blind(attack)}
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
