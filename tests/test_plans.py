@@ -19,8 +19,7 @@ WANTED = [
     *(f"dlmia2022_{name}" for name in ("figure3a", "figure3b", "figure4", "figure5", "table2", "table3")),
     *(f"more_{name}" for name in ("lastfm", "bookcrossing", "coat")),
 ]
-MANY = 40
-"""More cells than this are no smoke."""
+MAX_SMOKE_CELLS = 40
 
 
 def test_every_table_and_figure_with_numbers_has_its_plan() -> None:
@@ -28,7 +27,7 @@ def test_every_table_and_figure_with_numbers_has_its_plan() -> None:
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
-def test_a_plan_is_read_its_cells_counted_and_its_published_numbers_placed(path: Path) -> None:
+def test_a_plan_is_read_checked_and_its_published_numbers_placed(path: Path) -> None:
     plan = read_plan(path)
     lists = plan.grid.model_dump()
     assert len(plan.cells()) == prod(len(values) for values in lists.values())
@@ -46,19 +45,13 @@ def test_a_plan_is_read_its_cells_counted_and_its_published_numbers_placed(path:
         assert number.metric
     small = read_plan(path, "smoke")
     assert {cell.at["data"] for cell in small.cells()} == {"demo"}
-    assert len(small.cells()) < MANY
+    assert check_plan(small) == len(small.cells()) < MAX_SMOKE_CELLS
 
 
 def test_tables_that_show_the_same_cells_share_them() -> None:
     whole = {cell.id for cell in read_plan(ROOT / "research" / "plans" / "raid2025_table3.toml").cells()}
     for name in ("table6", "table7", "table8", "table12", "figure6"):
         assert {cell.id for cell in read_plan(ROOT / "research" / "plans" / f"raid2025_{name}.toml").cells()} <= whole
-
-
-@pytest.mark.parametrize("path", PAPERS, ids=lambda p: p.stem)
-def test_a_smoke_plan_names_only_what_there_is(path: Path) -> None:
-    plan = read_plan(path, "smoke")
-    assert check_plan(plan) == len(plan.cells()) > 0
 
 
 @pytest.mark.slow
@@ -84,8 +77,8 @@ def ran(path: Path, folder: Path) -> tuple[int, int, int]:
     return tally.done, tally.failed, tally.left
 
 
-@pytest.mark.parametrize("name", ["raid2025_table3", "raid2025_table10"])
-def test_some_smoke_plans_run(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["raid2025_table3"])
+def test_a_smoke_plan_runs(name: str, tmp_path: Path) -> None:
     path = ROOT / "research" / "plans" / f"{name}.toml"
     assert ran(path, tmp_path / "study") == (len(read_plan(path, "smoke").cells()), 0, 0)
 

@@ -20,6 +20,7 @@ import pytest
 from recveil.core.errors import UsageError
 from recveil.studies.cell_results import CellFailure
 from recveil.studies.cells import Cell
+from recveil.studies.engines.local import Lost
 from recveil.studies.plans import Plan
 from recveil.studies.runs import DiskFull, LocalEngine, Outcome, Tally, attempt_cell, name_group, run_study
 from recveil.studies.store import open_store
@@ -164,13 +165,20 @@ def test_failures_are_kept_counted_and_tried_again(tmp_path: Path, chores: Modul
     assert store.failed_ids() == set()
 
 
-def test_a_process_that_keeps_dying_is_a_failure_and_the_rest_goes_on(tmp_path: Path, chores: ModuleType) -> None:
-    plan = chores.plan(data=["a"], seed=[0, 1, 2, 3])
-    tally = run_study(plan, tmp_path / "out", LocalEngine(2), work=chores.deadly)
-    assert (tally.done, tally.failed, tally.by_fault) == (3, 1, 1)
-    error = open_store(tmp_path / "out").read_failure(plan.cells()[0].id).error
-    assert "begun 2 times" in error
-    assert "SIGKILL" in error
+class LossyEngine:
+    """An engine whose process dies at seed 0."""
+
+    name = "lossy"
+
+    def run(self, work: Any, cells: Any, *, may_start: Any) -> Any:
+        yield from ((cell, work(cell) if cell.seed else Lost("it was killed")) for cell in cells)
+
+
+def test_a_cell_whose_process_keeps_dying_is_a_failure_and_the_rest_goes_on(tmp_path: Path, chores: ModuleType) -> None:
+    plan = chores.plan(data=["a"], seed=[0, 1, 2])
+    tally = run_study(plan, tmp_path / "out", LossyEngine(), work=chores.quick)
+    assert (tally.done, tally.failed, tally.by_fault) == (2, 1, 1)
+    assert "each time it was killed" in open_store(tmp_path / "out").read_failure(plan.cells()[0].id).error
 
 
 def test_two_runs_at_once_on_one_folder(tmp_path: Path, chores: ModuleType) -> None:
