@@ -59,12 +59,14 @@ class TableInput:
 
 def is_dataframe(data: object) -> bool:
     """Tell whether this is a DataFrame of any library."""
-    return isinstance(data, pa.Table) or hasattr(data, "__arrow_c_stream__")
+    # Columns (pandas and polars Series, Arrow arrays) are Arrow streams as well, and have no columns.
+    return hasattr(data, "__arrow_c_stream__") and hasattr(data, "columns")
 
 
 def read_arrow(data: Any) -> pa.Table:
-    """Return a DataFrame of any library as an Arrow table."""
-    return data if isinstance(data, pa.Table) else pa.table(data)
+    """Return a DataFrame of any library as an Arrow table; a pandas index without a name is left out."""
+    table = data if isinstance(data, pa.Table) else pa.table(data)
+    return table.select([name for name in table.column_names if not name.startswith("__index_level_")])
 
 
 def read_table_input(
@@ -195,7 +197,9 @@ def _as_names(names: str | Sequence[str] | None) -> list[str]:
 def _convert_back(table: pa.Table, original: Any) -> Any:
     library = type(original).__module__.split(".")[0]
     if library == "pandas":
-        return table.to_pandas()
+        # pandas aligns rows by the index, so it must come back as it was.
+        frame = table.select([str(name) for name in original.columns]).to_pandas(ignore_metadata=True)
+        return frame.set_axis(original.index, axis=0).set_axis(original.columns, axis=1)
     if library == "polars":
         return import_module("polars").from_arrow(table)
     return table
