@@ -99,7 +99,7 @@ class Recommender(Protocol):
 
 @runtime_checkable
 class FoldInRecommender(Protocol):
-    """A recommender that can serve users whom it was not trained on."""
+    """A recommender that can serve users that it was not trained on."""
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Compute the user vectors of these histories by the model's own objective."""

@@ -210,7 +210,7 @@ class TrainResult(_AttributeDocument):
 
 
 class MembershipResult(Document, MembershipFindings):
-    """Whether the users whom a recommender was trained on can be told; `before` and `static` compare a defense."""
+    """Whether the users that a recommender was trained on can be told; `before` and `static` compare a defense."""
 
     command: Literal["membership"] = "membership"
     input: MembershipInput

@@ -130,7 +130,7 @@ def train(
 
 
 def membership(data: str, **settings: Any) -> MembershipResult:
-    """Tell whether the users whom a recommender was trained on can be recognized.
+    """Tell whether the users that a recommender was trained on can be recognized.
 
     Args:
         data: a data set by name, a file, a folder, or `demo`.
