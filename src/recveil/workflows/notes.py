@@ -11,7 +11,7 @@ from recveil.core.types import Attribute, FloatArray
 from recveil.data.io.attributes import drop_empty_classes
 from recveil.data.io.user_tables import require_classes
 from recveil.defenses import DEFENSES
-from recveil.defenses.embeddings.attrcloak import with_rest
+from recveil.defenses.embeddings.attrcloak import merge_lonely_classes
 
 __all__ = ["describe_undisclosed", "list_notes", "merge_small_classes"]
 
@@ -54,7 +54,7 @@ def describe_undisclosed(count: int, attribute: str, method: str) -> str:
 
 def _merge_classes(target: Attribute) -> tuple[Attribute, list[str]]:
     require_classes(target, minimum=1)
-    codes, merged = with_rest(target.codes)
+    codes, merged = merge_lonely_classes(target.codes)
     if not merged:
         return target, []
     rest = REST_LABEL if REST_LABEL not in target.labels else f"{REST_LABEL} of {target.name}"
