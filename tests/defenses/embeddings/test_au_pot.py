@@ -160,11 +160,13 @@ def test_u2u_writes_the_label_where_trees_read_it_and_the_audit_says_so() -> Non
     assert U2U.injects
     x, secret = make_planted_leak(600, 6, 2, 1.5, rng=np.random.default_rng(0))
     out = cloak(U2U, x, secret.codes)
-    before, after = (reached(t, secret, "logistic", "trees") for t in (x, out))
+    panel = {name: make_attack(name, "cpu") for name in ("logistic", "trees")}
+    found = audit_attribute(out, secret, panel, rules=CrossValidation(repeats=1), seed=0)
+    before = reached(x, secret, *panel)
+    after = {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
     assert after["logistic"] < before["logistic"] - 0.1
     assert after["trees"] > before["trees"] + 0.1
     assert after["trees"] > 0.95
-    found = audit_attribute(out, secret, rules=CrossValidation(repeats=1), seed=0)
     assert found.verdict == "leak"
     assert found.headline_attack == "trees"
 

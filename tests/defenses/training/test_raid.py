@@ -222,7 +222,10 @@ def fit_model(model, split, targets=None) -> None:
     model.fit(split, penalty=penalty, rng=make_generator(3, "train"))
 
 
-@pytest.mark.parametrize("name", ["bprmf", "dmf", "ncf", "lightgcn"])
+@pytest.mark.parametrize(
+    "name",
+    ["bprmf", pytest.param("dmf", marks=pytest.mark.slow), pytest.param("ncf", marks=pytest.mark.slow), "lightgcn"],
+)
 def test_phase_two_has_to_beat_the_pass_that_was_kept_not_the_last_one(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
