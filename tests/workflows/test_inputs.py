@@ -9,6 +9,7 @@ import pytest
 from recveil.core.errors import DataError, UsageError
 from recveil.data.io.release_files import write_vectors
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
+from recveil.workflows.large_inputs import open_large_table
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def files(folder: Path) -> InputFiles:
 
 def test_a_run_folder_stands_for_its_two_files(folder: Path) -> None:
     files = InputFiles(None, None, run=folder)
-    vectors, targets = files.read(["gender"])
+    vectors, targets, _ = files.read(["gender"])
     assert [t.name for t in targets] == ["gender"]
     summary = summarize_input(files, vectors)
     assert (summary.name, summary.n_users, summary.d) == (folder.name, 40, 3)
@@ -51,7 +52,7 @@ def test_files_or_a_folder_but_not_both(folder: Path) -> None:
 
 
 def test_an_earlier_table_is_read_in_the_order_of_this_one(files: InputFiles, folder: Path) -> None:
-    vectors, _ = files.read(["gender"])
+    vectors, _, _ = files.read(["gender"])
     earlier = np.arange(120, dtype=np.float32).reshape(40, 3)
     write_vectors(folder / "before.parquet", "user_id", np.arange(40)[::-1], earlier)
     np.testing.assert_array_equal(files.read_earlier(folder / "before.parquet", vectors), earlier[::-1])
@@ -61,8 +62,21 @@ def test_an_earlier_table_is_read_in_the_order_of_this_one(files: InputFiles, fo
 
 
 def test_activity_is_counted_where_interactions_are_known(files: InputFiles, folder: Path) -> None:
-    vectors, _ = files.read(["gender"])
+    vectors, _, _ = files.read(["gender"])
     assert count_activity(files, vectors) is None
     pq.write_table(pa.table({"user_id": [3, 3, 7], "item_id": [1, 2, 1]}), folder / "log.parquet")
     counts = count_activity(replace(files, interactions=folder / "log.parquet"), vectors)
     assert (counts[3], counts[7], counts.sum()) == (2, 1, 3)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_array_without_ids_is_matched_by_row_number_only_on_request(folder: Path, *, stream: bool) -> None:
+    np.save(folder / "x.npy", np.eye(40, 3, dtype=np.float32))
+    files = InputFiles(folder / "x.npy", folder / "attributes.parquet", stream=stream)
+
+    def read(files: InputFiles) -> None:
+        open_large_table(files, ["gender"]) if stream else files.read(["gender"])
+
+    with pytest.raises(UsageError, match="`ids` row-number"):
+        read(files)
+    read(replace(files, ids="row-number"))

@@ -76,7 +76,7 @@ def audit(options: AuditOptions) -> None:
     from recveil.audits.gates import parse_gate
 
     gates = [parse_gate(text) for text in options.fail_if or []]
-    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids, options.item_embeddings)
+    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids_path, options.item_embeddings)
     check_inputs_exist(options.interactions, options.recommendations, options.before)
     from recveil.audits.baseline import read_baseline
     from recveil.workflows.audit import AuditOutputs, audit_files
@@ -119,7 +119,7 @@ def make_input_files(options: TableOptions, recommendations: Path | None = None)
     return InputFiles(
         embeddings=options.embeddings,
         attributes=options.attributes,
-        ids=options.ids,
+        ids=options.ids_path if options.ids_path is not None or options.ids is None else "row-number",
         run=options.run,
         item_embeddings=options.item_embeddings,
         recommendations=recommendations,

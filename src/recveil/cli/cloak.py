@@ -54,7 +54,7 @@ def cloak(options: CloakOptions) -> None:
 
     Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
-    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids)
+    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids_path)
     check_inputs_exist(options.item_embeddings, options.interactions)
     from recveil.workflows.audit_protocol import AuditProtocol
     from recveil.workflows.cloak import CloakRequest, cloak_files

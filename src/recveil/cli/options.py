@@ -78,9 +78,13 @@ class TableOptions:
     run: Annotated[Path | None, typer.Option(help="Folder written by `recveil train`, in place of the two tables.")] = (
         None
     )
-    ids: Annotated[Path | None, typer.Option(help="Ids of the rows, for a .npy or safetensors file without any.")] = (
-        None
-    )
+    ids: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the ids of the rows, for a .npy or safetensors file without any, or row-number if the ids "
+            "are 0, 1, 2, ..."
+        ),
+    ] = None
     target: Target = ""
     numeric: Annotated[
         str,
@@ -94,6 +98,11 @@ class TableOptions:
     stream: Annotated[
         bool, typer.Option("--stream", help="Read and write in blocks, as for folders and files of more than 1 GiB.")
     ] = False
+
+    @property
+    def ids_path(self) -> Path | None:
+        """File of ids; None if there is none or the ids are the row numbers."""
+        return None if self.ids == Path("row-number") else self.ids
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,7 +95,7 @@ def audit_files(
     outputs = outputs or AuditOutputs()
     outputs.check()
     attack_names, clock = protocol.attack_names, Clock()
-    vectors, targets, sample = _read_table(files, names, protocol, before)
+    vectors, targets, notes, sample = _read_table(files, names, protocol, before)
     classes = [target for target in targets if not target.is_numeric]
     if joint and len(classes) > 1:
         targets = [*targets, join_attributes(classes)]
@@ -110,7 +110,7 @@ def audit_files(
         count_activity(files, vectors) if outputs.needs_details else None,
     )
     result, audits = audit_table(table, protocol, details=outputs.needs_details, clock=clock)
-    warnings = [*_list_missing_attacks(protocol, attack_names), *([sample] if sample else []), *result.warnings]
+    warnings = [*_list_missing_attacks(protocol, attack_names), *([sample] if sample else []), *notes, *result.warnings]
     result = result.model_copy(update={"warnings": warnings, "command_line": list(command_line)})
     _write_outputs(result, outputs, vectors, audits)
     return result
@@ -168,14 +168,17 @@ def check_output_files(*paths: Path | None) -> None:
 
 def _read_table(
     files: InputFiles, names: list[str], protocol: AuditProtocol, before: Path | None
-) -> tuple[Vectors, list[Attribute], str | None]:
-    """Read the vectors and attributes; of a large table those of a sample, with the sentence that says so."""
+) -> tuple[Vectors, list[Attribute], list[str], str | None]:
+    """Read the vectors, attributes and notes; of a large table those of a sample, with the sentence that says so."""
     if not is_large_table(files):
         return *files.read(names, numbers=True), None
     if protocol.surface != "user_vectors" or before is not None:
         what = "`before`" if before is not None else f"`surface` {protocol.surface}"
         raise UsageError(f"{what} cannot be used with a large table. Take a part of it that fits into memory.")
-    return open_large_table(files, names).draw_sample(protocol.rules, protocol.margin, protocol.seed)
+    vectors, targets, sample = open_large_table(files, names).draw_sample(
+        protocol.rules, protocol.margin, protocol.seed
+    )
+    return vectors, targets, [], sample
 
 
 def _list_missing_attacks(protocol: AuditProtocol, names: Sequence[str]) -> list[str]:

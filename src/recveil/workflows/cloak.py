@@ -98,9 +98,10 @@ def cloak_files(
     else:
         check_output_files(request.out)
         defense.make(protocol.device)
-        vectors, targets = files.read(names)
+        vectors, targets, notes = files.read(names)
         check_vector_output(request.out, vectors)
         table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
+        table = replace(table, notes=notes)
         cloaked, result = cloak_table(
             table, defense, protocol, audit=request.needs_audit, frontier=request.frontier, warnings=warnings
         )

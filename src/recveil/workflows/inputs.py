@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from recveil.data.io.user_tables import (
     read_interactions,
     read_recommendations,
 )
+from recveil.data.io.vectors import ROW_NUMBER, holds_ids
 from recveil.workflows.defended_release import select_targets
 from recveil.workflows.utility import load_run_data
 
@@ -35,7 +37,7 @@ class InputFiles:
     Attributes:
         embeddings: table of user vectors.
         attributes: table of attributes.
-        ids: ids of the rows, for a table of vectors without any.
+        ids: ids of the rows, for a table of vectors without any; "row-number" if they are 0, 1, 2, ...
         run: folder that `recveil train` wrote, in place of the two tables.
         item_embeddings: table of item vectors.
         recommendations: lists that users are shown.
@@ -47,7 +49,7 @@ class InputFiles:
 
     embeddings: Path | None
     attributes: Path | None
-    ids: Path | None = None
+    ids: Path | Literal["row-number"] | None = None
     run: Path | None = None
     item_embeddings: Path | None = None
     recommendations: Path | None = None
@@ -56,13 +58,16 @@ class InputFiles:
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
     stream: bool = False
 
-    def read(self, names: list[str], *, numbers: bool = False) -> tuple[Vectors, list[Attribute]]:
-        """Read the vectors and the named attributes of their users; without names all, or all that are classes."""
+    def read(self, names: list[str], *, numbers: bool = False) -> tuple[Vectors, list[Attribute], list[str]]:
+        """Read the vectors and the named attributes of their users; without names all, or all that are classes.
+
+        The third part are notes: users, columns and labels that were left out.
+        """
         table, facts = self._find_tables()
         vectors = read_embeddings(table, self.ids)
         attributes = read_attributes(facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names)
         chosen = names or [name for name, a in attributes.items() if numbers or not a.is_numeric]
-        return vectors, select_targets(attributes, chosen, str(facts), numbers=numbers)
+        return vectors, select_targets(attributes, chosen, str(facts), numbers=numbers), list(attributes.notes)
 
     def read_surface(self, vectors: Vectors, surface: str, *, seed: int) -> FloatArray:
         """Return what the attacker sees: the vectors themselves, or another surface of the release."""
@@ -73,7 +78,8 @@ class InputFiles:
 
     def read_earlier(self, path: Path, vectors: Vectors) -> FloatArray:
         """Return the same users' vectors in an earlier release, in the order of this one."""
-        earlier = read_embeddings(path)
+        # A second array without ids has the same rows as the first.
+        earlier = read_embeddings(path, None if holds_ids(path) else self.ids)
         if earlier.x.shape[1] != vectors.x.shape[1]:
             raise DataError(
                 f"The vectors in {path} have {earlier.x.shape[1]} numbers and the new ones {vectors.x.shape[1]}. "
@@ -84,7 +90,8 @@ class InputFiles:
     def _read_release(self, vectors: Vectors) -> tuple[Release, Dataset | None]:
         items_path = self.item_embeddings or self._find_in_run("items.parquet")
         lists_path = self.recommendations or self._find_in_run("recommendations.parquet")
-        items = read_embeddings(items_path, owner="item") if items_path else None
+        item_ids = ROW_NUMBER if self.ids == ROW_NUMBER and items_path and not holds_ids(items_path, "item") else None
+        items = read_embeddings(items_path, item_ids, owner="item") if items_path else None
         x, y = vectors.x, None if items is None else items.x
         if y is not None and x.shape[1] != y.shape[1]:
             raise DataError(

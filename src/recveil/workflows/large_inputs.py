@@ -9,7 +9,7 @@ import numpy as np
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.types import Attribute
-from recveil.data.io.vectors import PARQUET_SUFFIXES, Vectors, read_ids
+from recveil.data.io.vectors import PARQUET_SUFFIXES, ROW_NUMBER, Vectors, read_ids, refuse_missing_ids
 from recveil.streaming.audit_sample import SampleDesign, design_sample
 from recveil.streaming.block_table import Table, open_table
 from recveil.streaming.engines import TaskEngine
@@ -69,7 +69,10 @@ def open_large_table(files: InputFiles, names: list[str]) -> LargeTable:
     for name, value in unusable.items():
         if value is not None:
             raise UsageError(f"`{name}` cannot be used with a large table. Take a part of it that fits into memory.")
-    ids = None if files.ids is None else read_ids(files.ids, "user")
+    if files.ids is None and files.embeddings.suffix.lower() == ".npy":
+        raise refuse_missing_ids(files.embeddings)
+    # The table numbers its rows itself.
+    ids = None if files.ids is None or files.ids == ROW_NUMBER else read_ids(files.ids, "user")
     inside = files.attributes is None or files.attributes == files.embeddings
     facts = AttributeSource(None if inside else files.attributes, tuple(names), tuple(files.numeric), dict(files.bins))
     return LargeTable(open_table(files.embeddings, ids), facts)

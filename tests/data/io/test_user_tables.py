@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,13 +50,20 @@ def test_numbers_stay_numbers_or_are_cut(tmp_path: Path) -> None:
     assert cut.codes.tolist() == [-1, 0, 1]
 
 
-def test_users_without_vectors_are_left_out_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_users_in_one_table_only_are_counted(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.parquet", user_id=[10, 20, 98], gender=["f", "m", "x"])
+    attributes = read_attributes(path, IDS)
+    assert attributes["gender"].codes.tolist() == [-1, 0, 1]
+    assert attributes["gender"].labels == ("f", "m")
+    assert [note.split(" users ")[0] for note in attributes.notes] == ["1 of the 3", "1 of the 3"]
+
+
+def test_tables_that_share_less_than_half_of_their_users_are_refused(tmp_path: Path) -> None:
     path = save(tmp_path / "a.parquet", user_id=[10, 99, 98], gender=["f", "m", "x"])
-    with caplog.at_level(logging.WARNING):
-        gender = read_attributes(path, IDS)["gender"]
-    assert "left out 2 users" in caplog.text
-    assert gender.codes.tolist() == [-1, 0, -1]
-    assert gender.labels == ("f",)
+    check_refused(lambda: read_attributes(path, IDS), "Only 1 users .* 3 in the embeddings and 3 in .* lacks '30'")
+    # The attributes of a few users, all of them in the embeddings, are no mistake.
+    path = save(tmp_path / "few.parquet", user_id=[10], gender=["f"])
+    assert read_attributes(path, IDS)["gender"].codes.tolist() == [-1, 0, -1]
 
 
 def test_bad_attributes(tmp_path: Path) -> None:

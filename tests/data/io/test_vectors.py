@@ -133,9 +133,16 @@ def test_npy_with_ids_beside_it(tmp_path: Path, name: str, write: Callable[[Path
     np.testing.assert_array_equal(again.x, X + 1)
 
 
-def test_npy_without_ids_counts_from_zero_and_keeps_its_width(tmp_path: Path) -> None:
+def test_rows_are_numbered_only_on_request(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", X.astype(np.float64))
-    vectors = read_embeddings(tmp_path / "e.npy", owner="item")
+    save_file({"embedding": torch.tensor(X), "names": torch.tensor([3, 1, 2])}, tmp_path / "e.safetensors")
+    for name in ("e.npy", "e.safetensors"):
+        with pytest.raises(UsageError, match="by `ids`, or give `ids` row-number"):
+            read_embeddings(tmp_path / name)
+        with pytest.raises(UsageError, match="no ids of its items"):
+            read_embeddings(tmp_path / name, owner="item")
+        assert read_embeddings(tmp_path / name, "row-number").ids.to_pylist() == [0, 1, 2]
+    vectors = read_embeddings(tmp_path / "e.npy", "row-number", owner="item")
     assert vectors.ids.to_pylist() == [0, 1, 2]
     assert vectors.key == "item_id"
     write_embeddings(tmp_path / "out.npy", vectors, vectors.x)
@@ -157,9 +164,22 @@ def test_safetensors_keep_their_other_tensors(tmp_path: Path, dtype: torch.dtype
     assert torch.equal(after["weight"].float(), table.float() * 2)
 
 
+@pytest.mark.parametrize("name", ["user_ids", "ids", "id", "userId", "uid"])
+def test_safetensors_ids_are_found_under_their_other_names(tmp_path: Path, name: str) -> None:
+    tensors = {"emb_0": torch.tensor(X), name: torch.tensor([3, 1, 2]), "count": torch.tensor([7, 8, 9])}
+    save_file(tensors, tmp_path / "e.safetensors")
+    vectors = read_embeddings(tmp_path / "e.safetensors")
+    assert vectors.ids.to_pylist() == [3, 1, 2]
+    # A table called like a numbered column keeps all its columns.
+    write_embeddings(tmp_path / "out.parquet", vectors, X)
+    again = read_embeddings(tmp_path / "out.parquet")
+    assert again.ids.to_pylist() == [3, 1, 2]
+    np.testing.assert_array_equal(again.x, X)
+
+
 def test_safetensors_with_a_named_table_among_several(tmp_path: Path) -> None:
     save_file({"embedding": torch.tensor(X), "other": torch.zeros(2, 2)}, tmp_path / "e.safetensors")
-    np.testing.assert_array_equal(read_embeddings(tmp_path / "e.safetensors").x, X)
+    np.testing.assert_array_equal(read_embeddings(tmp_path / "e.safetensors", "row-number").x, X)
     save_file({"a": torch.tensor(X), "b": torch.zeros(2, 2)}, tmp_path / "two.safetensors")
     check_refused(tmp_path / "two.safetensors", r"2 tables among its tensors \(a, b\)")
 

@@ -15,6 +15,7 @@ from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
 
 __all__ = [
     "MAX_CLASSES",
+    "AttributeTable",
     "convert_to_numbers",
     "cut_numbers",
     "drop_empty_classes",
@@ -28,13 +29,25 @@ MAX_CLASSES = 200
 _UNDISCLOSED_WORDS = ("", "nan", "null")
 
 
+class AttributeTable(dict[str, Attribute]):
+    """Attributes by name, with notes on what was left out or changed when they were read.
+
+    Attributes:
+        notes: sentences for the reader of the numbers.
+    """
+
+    def __init__(self, attributes: Mapping[str, Attribute], notes: Sequence[str] = ()) -> None:
+        super().__init__(attributes)
+        self.notes = tuple(notes)
+
+
 def make_attributes(
     users: pa.Table,
     *,
     numeric: Sequence[str] = (),
     bins: Mapping[str, Sequence[float]],
     keep: Sequence[str] = (),
-) -> dict[str, Attribute]:
+) -> AttributeTable:
     """Make an attribute of every column; null, empty and NaN are undisclosed.
 
     Lists and columns with more than `MAX_CLASSES` distinct values are left out unless they are named.
@@ -64,7 +77,7 @@ def make_attributes(
             attribute = _read_classes(name, column)
             if name in keep or len(attribute.labels) <= MAX_CLASSES:
                 attributes[name] = attribute
-    return attributes
+    return AttributeTable(attributes)
 
 
 def cut_numbers(name: str, values: FloatArray, edges: Sequence[float]) -> Attribute:

@@ -40,6 +40,7 @@ __all__ = [
     "require_column",
     "require_file",
     "select_interactions",
+    "simplify_name",
 ]
 
 log = logging.getLogger(__name__)
@@ -138,8 +139,8 @@ def find_column(table: pa.Table, names: Sequence[str]) -> str | None:
 
     Case and separators do not matter (user_id, userId, USER ID).
     """
-    simple = {_simplify_name(name): name for name in reversed(table.column_names)}
-    return next((simple[_simplify_name(name)] for name in names if _simplify_name(name) in simple), None)
+    simple = {simplify_name(name): name for name in reversed(table.column_names)}
+    return next((simple[simplify_name(name)] for name in names if simplify_name(name) in simple), None)
 
 
 def require_column(table: pa.Table, names: Sequence[str], path: str | Path) -> str:
@@ -246,7 +247,8 @@ def _find_interactions(folder: Path) -> Path:
     return path
 
 
-def _simplify_name(name: str) -> str:
+def simplify_name(name: str) -> str:
+    """Simplify a name of a column, so that case and separators do not matter."""
     return re.sub(r"[^a-z0-9]", "", name.casefold())
 
 

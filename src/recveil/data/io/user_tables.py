@@ -6,7 +6,6 @@ Everything is aligned with the ids of the vectors; ids written as numbers in one
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
 from recveil.core.types import UNDISCLOSED, Attribute, Dataset, IntArray
-from recveil.data.io.attributes import make_attributes
+from recveil.data.io.attributes import AttributeTable, make_attributes
 from recveil.data.io.ids import (
     Ids,
     as_numpy,
@@ -50,7 +49,8 @@ __all__ = [
     "write_embeddings",
 ]
 
-log = logging.getLogger(__name__)
+MIN_SHARED_USERS = 0.5
+"""Share of the users of the smaller table that the other one must have."""
 
 
 def read_attributes(
@@ -60,10 +60,10 @@ def read_attributes(
     numeric: Sequence[str] = (),
     bins: Mapping[str, Sequence[float]] | None = None,
     keep: Sequence[str] = (),
-) -> dict[str, Attribute]:
+) -> AttributeTable:
     """Read one attribute from each column; null and empty are undisclosed.
 
-    Users who are not among `ids` are dropped and their number is logged; `ids` without a row are undisclosed.
+    Users who are not among `ids` are dropped; `ids` without a row are undisclosed. The notes say how many there are.
 
     Args:
         path: the table of users.
@@ -73,25 +73,19 @@ def read_attributes(
         keep: columns to make attributes however many values they have.
 
     Raises:
-        DataError: no user matches, a user occurs twice, or there is no column beside the ids.
+        DataError: fewer than half of the users match, a user occurs twice, or there is no column beside the ids.
     """
     table = read_rows(path)
     key = require_column(table, USER_NAMES, path)
     table_ids, user_ids = unify_types(normalize_ids(table.column(key), path), normalize_ids(ids, "the embeddings"))
     refuse_duplicates(table_ids, path, "user")
     rows = find_positions(user_ids, table_ids)
-    matched = int((rows >= 0).sum())
-    if not matched:
-        raise DataError(
-            f"No user of the embeddings is in {path}: the ids do not match (the embeddings have '{user_ids[0]}', the "
-            f"file has '{table_ids[0]}'). Write them alike in both."
-        )
+    notes = _describe_overlap(user_ids, table_ids, rows, Path(path))
     if table.num_columns == 1:
         raise DataError(f"{path} has no column besides '{key}'. Add one column for each attribute.")
-    if matched < len(table_ids):
-        log.warning("%s: left out %d users who are not in the embeddings.", path, len(table_ids) - matched)
     columns = table.drop_columns([key]).take(pa.array(rows, mask=rows < 0))
-    return make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep)
+    attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep)
+    return AttributeTable(attributes, [*notes, *attributes.notes])
 
 
 def read_interactions(path: str | Path, user_ids: Ids, item_ids: Ids | None = None) -> Dataset:
@@ -181,6 +175,36 @@ def require_classes(attribute: Attribute, *, minimum: int = 2) -> None:
             f"The class '{label}' of '{name}' has {users} user{'s' * (users != 1)}, and {minimum} are needed. Merge it "
             f"with another class, or leave the attribute of these users blank."
         )
+
+
+def _describe_overlap(user_ids: pa.Array, table_ids: pa.Array, rows: IntArray, path: Path) -> list[str]:
+    """Describe how many ids are in only one of two tables; refuse tables that have less than half in common.
+
+    A table may be a part of the other, so the share is that of the smaller one.
+    """
+    matched, n_users, n_rows = int((rows >= 0).sum()), len(user_ids), len(table_ids)
+    if not matched:
+        raise DataError(
+            f"No user of the embeddings is in {path}: the ids do not match (the embeddings have '{user_ids[0]}', the "
+            f"file has '{table_ids[0]}'). Write them alike in both."
+        )
+    if matched < MIN_SHARED_USERS * min(n_users, n_rows):
+        stranger = user_ids[int(np.flatnonzero(rows < 0)[0])]
+        raise DataError(
+            f"Only {matched:,} users are in both tables, of {n_users:,} in the embeddings and {n_rows:,} in {path}, "
+            f"which lacks '{stranger}'. Write the ids alike in both, or leave out the users of other tables."
+        )
+    notes = []
+    if matched < n_users:
+        notes.append(
+            f"{n_users - matched:,} of the {n_users:,} users of the embeddings are not in {path.name} and are treated "
+            "as undisclosed."
+        )
+    if matched < n_rows:
+        notes.append(
+            f"{n_rows - matched:,} of the {n_rows:,} users in {path.name} are not in the embeddings and were left out."
+        )
+    return notes
 
 
 def _refuse_repeats(user: IntArray, values: NDArray[Any], label: str, user_ids: Ids, path: str | Path) -> None:

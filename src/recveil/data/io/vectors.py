@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,24 +22,31 @@ from numpy.typing import NDArray
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import FloatArray
+from recveil.data.io.array_files import convert_id_array, convert_tensor, find_id_tensor, load_npy, load_tensors
 from recveil.data.io.ids import normalize_ids, refuse_duplicates
 from recveil.data.io.tables import ITEM_NAMES, USER_NAMES, read_table, require_column
 from recveil.data.io.text import check_file, describe_read_error, narrow_column
 
 __all__ = [
     "PARQUET_SUFFIXES",
+    "ROW_NUMBER",
     "Vectors",
     "find_numbered_columns",
+    "holds_ids",
     "parse_floats",
     "parse_vectors",
     "read_embeddings",
     "read_ids",
     "read_rows",
+    "refuse_missing_ids",
     "replace_vectors",
 ]
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+ROW_NUMBER: Final = "row-number"
+"""Stands in place of a file of ids where the ids are the row numbers."""
+
 _NUMBERED_NAME = re.compile(r"emb_(\d+)")
 
 
@@ -83,19 +90,21 @@ def read_embeddings(
     Args:
         path: the file of vectors.
         ids: file with the ids of the rows (.npy, .txt with one on each line, .csv, .parquet), for a .npy or safetensors
-            file that has none; without it they are 0, 1, 2, ...
+            file that has none; "row-number" if the ids are 0, 1, 2, ...
         owner: whose vectors they are.
 
     Raises:
         DataError: the file cannot be read, an id is missing or repeats, or a number is not finite.
-        UsageError: both files hold ids.
+        UsageError: both files hold ids, or neither does.
     """
     path = check_file(path)
     readers = {".npy": _read_npy_vectors, ".safetensors": _read_safetensors_vectors}
     vectors = readers.get(path.suffix.lower(), _read_table_vectors)(path, owner)
-    if ids is not None:
-        if vectors.holds_ids:
-            raise UsageError(f"{path} has ids of its own in '{vectors.key}'. Leave out the ids in {ids}.")
+    if ids is not None and vectors.holds_ids:
+        raise UsageError(f"{path} has ids of its own in '{vectors.key}'. Leave out the ids in {ids}.")
+    if ids is None and not vectors.holds_ids:
+        raise refuse_missing_ids(path, owner)
+    if ids is not None and ids != ROW_NUMBER:
         vectors = replace(vectors, ids=read_ids(Path(ids), owner))
     n = len(vectors.x)
     if len(vectors.ids) != n:
@@ -111,6 +120,29 @@ def read_embeddings(
             f"'{vectors.ids[int(bad[0])]}'. Remove or correct these rows."
         )
     return vectors
+
+
+def holds_ids(path: str | Path, owner: str = "user") -> bool:
+    """Tell whether a file of vectors holds the ids of its rows; only arrays and tensors may have none."""
+    path = check_file(path)
+    if path.suffix.lower() != ".safetensors":
+        return path.suffix.lower() != ".npy"
+    return _read_safetensors_vectors(path, owner).holds_ids
+
+
+def refuse_missing_ids(path: Path, owner: str = "user") -> UsageError:
+    """Return the error for a file of vectors without ids.
+
+    Rows are never matched to ids by their number unless that is said: the order of the rows may be another one.
+    """
+    if owner == "item":
+        return UsageError(
+            f"{path} holds no ids of its items. Write a .parquet file with the columns item_id, embedding."
+        )
+    return UsageError(
+        f"{path} holds no user ids, so its rows cannot be matched. Name a file with the id of each row by `ids`, or "
+        f"give `ids` {ROW_NUMBER} if the ids are the row numbers 0, 1, 2, ..."
+    )
 
 
 def read_rows(path: str | Path) -> pa.Table:
@@ -213,18 +245,7 @@ def parse_floats(values: pa.Array | pa.ChunkedArray, name: str, path: str | Path
 
 
 def _read_npy_vectors(path: Path, owner: str) -> Vectors:
-    return _wrap_array(_load_npy(path), path, owner)
-
-
-def _load_npy(path: Path) -> NDArray[Any]:
-    path = check_file(path)
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise DataError(f"{path} is not a whole .npy file of plain numbers or text. Write it again.") from error
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{path} is an archive of arrays. Save the one array with numpy.save.")
-    return array
+    return _wrap_array(load_npy(path), path, owner)
 
 
 def _wrap_array(array: NDArray[Any], path: Path, owner: str) -> Vectors:
@@ -240,13 +261,7 @@ def _wrap_array(array: NDArray[Any], path: Path, owner: str) -> Vectors:
 
 
 def _read_safetensors_vectors(path: Path, owner: str) -> Vectors:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{path} is not a whole safetensors file. Write it again.") from error
+    tensors = load_tensors(path)
     tables = [name for name, tensor in tensors.items() if tensor.ndim == 2]
     name = "embedding" if "embedding" in tensors else tables[0] if len(tables) == 1 else None
     if name is None:
@@ -254,11 +269,10 @@ def _read_safetensors_vectors(path: Path, owner: str) -> Vectors:
             f"{path} holds {len(tables)} tables among its tensors ({', '.join(sorted(tensors)) or 'none'}). Keep one, "
             f"or name the one that is meant 'embedding'."
         )
-    key = f"{owner}_id"
-    table = tensors[name]
-    vectors = _wrap_array((table.float() if table.itemsize < 4 else table).numpy(), path, owner)
-    ids = pa.array(tensors[key].numpy()) if key in tensors else vectors.ids
-    return replace(vectors, ids=ids, columns=(name,), source=tensors)
+    vectors = _wrap_array(convert_tensor(tensors[name], name, path), path, owner)
+    vectors = replace(vectors, columns=(name,), source=tensors)
+    key = find_id_tensor(tensors, len(vectors.x), owner, path)
+    return vectors if key is None else replace(vectors, ids=convert_id_array(tensors[key], path), key=key)
 
 
 def read_ids(path: Path, owner: str) -> pa.Array:
@@ -266,7 +280,7 @@ def read_ids(path: Path, owner: str) -> pa.Array:
     path = check_file(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return pa.array(_load_npy(path).ravel())
+        return convert_id_array(load_npy(path), path)
     if suffix == ".txt":
         try:
             lines = path.read_text(encoding="utf8").splitlines()
@@ -294,8 +308,10 @@ def _convert_to_float32(x: NDArray[Any]) -> NDArray[np.float32]:
 
 def replace_vectors(vectors: Vectors, x: FloatArray) -> pa.Table:
     """Put `x` in the place of the vectors in their table, or in a new one."""
-    table = vectors.source if isinstance(vectors.source, pa.Table) else pa.table({vectors.key: vectors.ids})
-    if vectors.columns[0] == "emb_0":
+    has_table = isinstance(vectors.source, pa.Table)
+    table = vectors.source if has_table else pa.table({f"{vectors.owner}_id": vectors.ids})
+    # A safetensors file may call its whole table emb_0.
+    if has_table and vectors.columns[0] == "emb_0":
         new = {name: pa.array(x[:, j]) for j, name in enumerate(vectors.columns)}
     else:
         lists = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), x.shape[1])
