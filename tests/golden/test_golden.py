@@ -56,7 +56,7 @@ grid.leak_ratio = [0.5]
 settings.folds = 2
 """
 
-IGNORED = {"timings", "seconds", "recveil", "argv", "command_line", "folder"}
+IGNORED = {"timings", "seconds", "recveil_version", "command_line", "folder"}
 """Keys whose values change from run to run or from version to version."""
 
 
