@@ -125,3 +125,9 @@ def test_the_defended_table_stands_beside_the_document_and_not_in_it(cloak_resul
     with_table = cloak_result.with_table([1, 2])
     assert with_table.table == [1, 2]
     assert with_table.model_dump() == cloak_result.model_dump()
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    """Write it again by: python -m recveil.core.results > docs/reference/results.schema.json."""
+    published = Path(__file__).resolve().parents[2] / "docs" / "reference" / "results.schema.json"
+    assert json.loads(published.read_text()) == json_schema()

@@ -269,3 +269,7 @@ def json_schema() -> dict[str, Any]:
     """Return the JSON schemas of all documents by the name of their command."""
     documents = (AuditResult, CloakResult, TrainResult, MembershipResult, StudyResult, TuneResult)
     return {document.__name__: document.model_json_schema(mode="serialization") for document in documents}
+
+
+if __name__ == "__main__":  # the published schema: python -m recveil.core.results
+    print(json.dumps(json_schema(), indent=1, sort_keys=True))  # noqa: T201
