@@ -4,8 +4,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from recveil import make_world
-from recveil.audits.attribute.audit import audit_attribute
+import recveil as rv
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_generator
 from recveil.defenses.training.raid import Raid
@@ -14,7 +13,7 @@ EPOCHS, BATCH, D = 10, 4096, 16
 
 
 def train(data, raid: Penalty | None) -> np.ndarray:
-    """A plain BPR matrix factorization; the four lines that name `raid` are all that a defense needs."""
+    """Train a plain BPR matrix factorization; the lines that name `raid` are all that a defense needs."""
     torch.manual_seed(0)
     users, items = torch.nn.Embedding(data.n_users, D), torch.nn.Embedding(data.n_items, D)
     parameters = [users.weight, items.weight]
@@ -38,11 +37,12 @@ def train(data, raid: Penalty | None) -> np.ndarray:
 
 
 def main() -> None:
-    world = make_world(n_users=2_000, n_interactions=60_000, leaks={"gender": 3.0}, rng=make_generator(0, "world"))
+    world = rv.make_world(n_users=800, n_interactions=24_000, leaks={"gender": 3.0}, rng=make_generator(0, "world"))
     gender = world.dataset.attributes["gender"]
     raid = Raid(device="cpu")([gender], epochs=EPOCHS, rng=make_generator(0, "raid"))
-    print("without:", audit_attribute(train(world.dataset, None), gender).sentence)
-    print("with:   ", audit_attribute(train(world.dataset, raid), gender).sentence)
+    for name, penalty in (("without", None), ("with", raid)):
+        result = rv.audit(train(world.dataset, penalty), gender, repeats=1, details=False)
+        print(f"{name:8}", result.targets["gender"].sentence)
 
 
 if __name__ == "__main__":
