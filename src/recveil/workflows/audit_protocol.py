@@ -16,10 +16,12 @@ from recveil.audits.attribute.audit import audit_attribute
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.audits.attribute.leak_map import map_leaks
 from recveil.audits.attribute.numeric import NumericAudit, audit_numeric_attribute
+from recveil.audits.attribute.user_order import hash_rows
 from recveil.audits.verdicts import MARGIN, TargetAudit
 from recveil.core.random import make_generator
 from recveil.core.result_parts import AttributeProtocol, ClassTarget, CurvePoint, NumericTarget
 from recveil.core.types import Attribute, FloatArray, IntArray
+from recveil.data.io.ids import Ids
 
 __all__ = ["AuditProtocol", "attach_details", "collect_notes", "collect_results"]
 
@@ -62,7 +64,7 @@ class AuditProtocol:
     @property
     def rules(self) -> CrossValidation:
         """The folds."""
-        return CrossValidation(self.folds, self.repeats, leak_ratio=self.leak_ratio)
+        return CrossValidation(self.folds, self.repeats, leak_ratio=self.leak_ratio, permutations=self.permutations)
 
     @property
     def attack_names(self) -> list[str]:
@@ -74,9 +76,17 @@ class AuditProtocol:
         return list(parse_attackers(self.panel, self.device))
 
     def audit_classes(
-        self, x: FloatArray, targets: Sequence[Attribute], *, attacked_in: FloatArray | None = None
+        self,
+        x: FloatArray,
+        targets: Sequence[Attribute],
+        *,
+        ids: Ids | None = None,
+        attacked_in: FloatArray | None = None,
     ) -> list[TargetAudit]:
-        """Audit each of these attributes; the static attacker meets the attacked users in `attacked_in`."""
+        """Audit each of these attributes; the static attacker meets the attacked users in `attacked_in`.
+
+        Folds are derived from `ids`, or from the rows of `x` where there are none.
+        """
         attacks = self.attacks or parse_attackers(self.panel, self.device)
         return [
             audit_attribute(
@@ -85,37 +95,58 @@ class AuditProtocol:
                 attacks,
                 rules=self.rules,
                 margin=self.margin,
-                permutations=self.permutations,
                 seed=self.seed,
+                ids=ids,
                 attacked_in=attacked_in,
             )
             for target in targets
         ]
 
-    def audit_numbers(self, x: FloatArray, targets: Sequence[Attribute]) -> list[NumericAudit]:
+    def audit_numbers(
+        self, x: FloatArray, targets: Sequence[Attribute], *, ids: Ids | None = None
+    ) -> list[NumericAudit]:
         """Audit each of these numbers by regression."""
-        options = {"rules": self.rules, "margin": self.margin, "seed": self.seed}
-        return [audit_numeric_attribute(x, target, **options) for target in targets]  # type: ignore[arg-type]
+        return [
+            audit_numeric_attribute(x, target, rules=self.rules, margin=self.margin, seed=self.seed, ids=ids)
+            for target in targets
+        ]
 
-    def audit_targets(self, x: FloatArray, targets: Sequence[Attribute]) -> list[TargetAudit | NumericAudit]:
+    def audit_targets(
+        self, x: FloatArray, targets: Sequence[Attribute], *, ids: Ids | None = None
+    ) -> list[TargetAudit | NumericAudit]:
         """Audit classes and numbers, in the order of the targets."""
-        return [(self.audit_numbers if target.is_numeric else self.audit_classes)(x, [target])[0] for target in targets]
+        return [
+            (self.audit_numbers if target.is_numeric else self.audit_classes)(x, [target], ids=ids)[0]
+            for target in targets
+        ]
 
-    def audit_past(self, before: FloatArray, after: FloatArray, targets: Sequence[Attribute]) -> dict[str, Results]:
+    def audit_past(
+        self, before: FloatArray, after: FloatArray, targets: Sequence[Attribute], *, ids: Ids | None = None
+    ) -> dict[str, Results]:
         """Audit the attackers who hold an earlier table: the static one, and the one who holds both."""
+        ids = hash_rows(before) if ids is None else ids
+        both = join_releases(before, after)
         return {
-            "static": collect_results(self.audit_classes(before, targets, attacked_in=after)),
-            "two_releases": collect_results(self.audit_classes(join_releases(before, after), targets)),
+            "static": collect_results(self.audit_classes(before, targets, ids=ids, attacked_in=after)),
+            "two_releases": collect_results(self.audit_classes(both, targets, ids=ids)),
         }
 
     def audit_curve(
-        self, x: FloatArray, targets: Sequence[Attribute], audits: Sequence[TargetAudit]
+        self,
+        x: FloatArray,
+        targets: Sequence[Attribute],
+        audits: Sequence[TargetAudit],
+        *,
+        ids: Ids | None = None,
     ) -> dict[str, list[CurvePoint]]:
         """Audit each target at every leak ratio that these folds allow; `audits` are those of the main run."""
         largest = 1 - 1 / self.folds
         main = self.leak_ratio or largest
         others = [ratio for ratio in LEAK_RATIOS if ratio < largest + 1e-9 and abs(ratio - main) > 1e-9]
-        runs = {ratio: replace(self, leak_ratio=ratio, permutations=0).audit_classes(x, targets) for ratio in others}
+        runs = {
+            ratio: replace(self, leak_ratio=ratio, permutations=0).audit_classes(x, targets, ids=ids)
+            for ratio in others
+        }
         runs[round(main, 4)] = list(audits)
         return {
             target.name: [_curve_point(ratio, runs[ratio][i]) for ratio in sorted(runs)]

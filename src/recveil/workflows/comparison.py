@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from recveil.attacks.attribute.surfaces import build_view
+from recveil.audits.attribute.user_order import hash_rows
 from recveil.core.random import make_generator
 from recveil.core.result_parts import ListAudits, Utility, Verdict
 from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray, Release
+from recveil.data.io.ids import Ids
 from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_details, collect_notes, collect_results
 from recveil.workflows.utility import Recommendations, compare_rankings
 
@@ -38,6 +40,7 @@ def compare_audits(
     clock: Clock,
     activity: IntArray | None = None,
     past: bool = True,
+    ids: Ids | None = None,
 ) -> ComparedAudits:
     """Audit a table before and after a defense, with leak maps and accuracy by activity.
 
@@ -49,15 +52,17 @@ def compare_audits(
         clock: takes the seconds of each step.
         activity: interactions of each user, where known.
         past: audit attackers who hold both tables as well.
+        ids: ids of the users, from which folds are derived; the rows of `before` serve where there are none.
     """
+    ids = hash_rows(before) if ids is None else ids  # the same folds before and after
     with clock.measure_step("audit before"):
-        earlier = protocol.audit_classes(before, targets)
+        earlier = protocol.audit_classes(before, targets, ids=ids)
     with clock.measure_step("audit after"):
-        later = protocol.audit_classes(after, targets)
+        later = protocol.audit_classes(after, targets, ids=ids)
     both: dict[str, Results] = {}
     if past:
         with clock.measure_step("audit of both tables"):
-            both = protocol.audit_past(before, after, targets)
+            both = protocol.audit_past(before, after, targets, ids=ids)
     with clock.measure_step("map the leaks"):
         results = attach_details(
             [before, after], targets, [earlier, later], protocol.rules, seed=protocol.seed, activity=activity
@@ -90,10 +95,11 @@ def audit_lists(
         targets: attributes with classes.
         protocol: the rules; p-values are those of the corrected t.
     """
+    ids = hash_rows(before)  # the same folds before and after
 
     def audit(release: Release) -> Results:
         lists = build_view(release, "lists", rng=make_generator(protocol.seed, "view"))
-        return collect_results(replace(protocol, permutations=0).audit_classes(lists, targets))
+        return collect_results(replace(protocol, permutations=0).audit_classes(lists, targets, ids=ids))
 
     return ListAudits(
         before=audit(recommendations.make_release(before, LIST_LENGTH)),

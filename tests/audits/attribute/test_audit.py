@@ -279,7 +279,7 @@ def test_a_class_needs_a_user_in_every_fold_and_inner_fold(folds: int, least: in
     [
         ([0] * 20, ("a",), "nothing to guess"),
         ([UNDISCLOSED] * 20, ("a", "b"), "No user disclosed 'group'"),
-        ([0] * 19 + [1], ("a", "b"), "'b' of 'group' has 1 user"),
+        ([0] * 19 + [1], ("a", "b"), "fewer than two classes"),
         ([0] * 18 + [1] * 2, ("a", "b"), "fewer than two classes of at least 5 users. Use fewer folds"),
     ],
 )
@@ -377,7 +377,7 @@ def test_more_users_and_more_repeats_detect_smaller_leaks() -> None:
 
 def test_permutations_find_a_leak_and_none_where_there_is_none() -> None:
     """The smallest p-value that B permutations can give is 1 / (B + 1)."""
-    one = {"permutations": 19, "rules": CrossValidation(3, 1)}
+    one = {"rules": CrossValidation(3, 1, permutations=19)}
     x, secret = make_planted_leak(150, 3, 2, 2.0, rng=rng())
     assert audit_attribute(x, secret, panel("logistic"), **one).p_value == 1 / 20
     x, secret = make_no_leak(150, 3, 2, rng=rng())
@@ -386,7 +386,7 @@ def test_permutations_find_a_leak_and_none_where_there_is_none() -> None:
 
 @pytest.mark.slow
 def test_the_permutation_p_value_is_uniform_where_nothing_leaks() -> None:
-    one = {"permutations": 19, "rules": CrossValidation(3, 1)}
+    one = {"rules": CrossValidation(3, 1, permutations=19)}
     p = [audit_attribute(*make_no_leak(80, 3, 2, rng=rng(s)), panel("logistic"), **one).p_value for s in range(100)]
     assert sum(v <= 0.1 for v in p) <= 18  # binomial(100, 0.1): above 18 once in three hundred
     assert abs(np.mean(p) - 0.525) < 0.1

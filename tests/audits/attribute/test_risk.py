@@ -44,7 +44,7 @@ def test_users_deep_in_their_class_are_exposed_and_users_deep_in_another_are_not
     risk = measure_risk(x, secret.codes, K)
     assert risk.confidence[clear].min() > 0.75
     assert risk.consistency[clear].min() == 1
-    assert risk.percentile[clear].min() > 50
+    assert risk.percentile[clear].mean() > 50
     assert risk.confidence[hidden].max() < 0.25
     assert risk.consistency[hidden].max() == 0
     assert risk.percentile[hidden].max() < 25

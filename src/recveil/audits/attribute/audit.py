@@ -20,12 +20,14 @@ from recveil.attacks.attribute.classifiers import Classifier, as_attack
 from recveil.attacks.attribute.panels import is_blind, make_panel
 from recveil.attacks.attribute.tasks import Attack
 from recveil.audits.attribute.folds import CrossValidation, FoldTrial, run_attacks_on_folds
+from recveil.audits.attribute.user_order import find_copies, order_users
 from recveil.audits.verdicts import MARGIN, METRICS, TargetAudit
 from recveil.core.errors import DataError, UsageError
 from recveil.core.progress import track_progress
 from recveil.core.random import make_generator
 from recveil.core.result_parts import AttackResult
 from recveil.core.types import Attribute, Estimate, FloatArray, IntArray, Record
+from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import require_classes
 from recveil.metrics import leakage
 from recveil.metrics.intervals import CONFIDENCE_LEVEL, compute_corrected_p, estimate_advantage, estimate_corrected_mean
@@ -41,8 +43,8 @@ def audit_attribute(
     *,
     rules: CrossValidation | None = None,
     margin: float = MARGIN,
-    permutations: int = 0,
     seed: int = 0,
+    ids: Ids | None = None,
     attacked_in: FloatArray | None = None,
 ) -> TargetAudit:
     """Attack an attribute and judge what the attacks reach.
@@ -53,9 +55,8 @@ def audit_attribute(
         attacks: attacks by name, or scikit-learn classifiers and pipelines; the `fast` panel if None.
         rules: the folds.
         margin: the advantage under which a leak is not called one.
-        permutations: shuffle the labels this often and run everything again, for an exact p-value; with 0 the p-value
-            is that of the corrected resampled t.
-        seed: the same seed gives the same audit.
+        seed: the same seed gives the same audit, in any order of the rows.
+        ids: id of each row, from which folds are derived; the rows themselves serve where there are none.
         attacked_in: table in which the attacker meets the attacked users, for the static attacker.
 
     Raises:
@@ -66,13 +67,21 @@ def audit_attribute(
     if rules.folds < 2 or rules.repeats < 1:
         raise UsageError(f"An audit needs at least 2 folds and 1 repeat; got {rules.folds} and {rules.repeats}.")
     _check_inputs(x, attribute)
-    users, labels, notes = select_users(attribute, rules.folds, inner_folds=rules.inner_folds)
+    rows = order_users(x, attribute.codes, seed, ids)
+    groups, copies = find_copies(x[rows], rules.folds)
+    chosen, labels, notes = select_users(
+        attribute.take(rows), rules.folds, inner_folds=rules.inner_folds, groups=groups
+    )
+    users, groups = rows[chosen], groups[chosen]
     codes = np.unique(attribute.codes[users], return_inverse=True)[1].astype(np.int64)
     x, attacked = x[users], None if attacked_in is None else attacked_in[users]
-    trials = run_attacks_on_folds(x, codes, len(labels), panel, rules=rules, seed=seed, attacked_in=attacked)
+    trials = run_attacks_on_folds(
+        x, codes, len(labels), panel, rules=rules, seed=seed, attacked_in=attacked, groups=groups
+    )
     headline = _select_headline_trials(trials)
-    p_value = _compute_p_value(x, codes, panel, headline, rules=rules, permutations=permutations, seed=seed)
+    p_value = _compute_p_value(x, codes, panel, headline, rules=rules, seed=seed, groups=groups)
     found = _summarize_trials(trials, headline, labels, rules, margin=margin, d=x.shape[1])
+    notes = [*notes, *(f"{attribute.name}: {note}" for note in copies)]
     undisclosed = int((~attribute.known).sum())
     return replace(found, target=attribute.name, p_value=p_value, notes=notes, users=users, n_undisclosed=undisclosed)
 
@@ -120,21 +129,24 @@ def _check_inputs(x: FloatArray, attribute: Attribute) -> None:
 
 
 def select_users(
-    attribute: Attribute, folds: int, *, inner_folds: int = 2
+    attribute: Attribute, folds: int, *, inner_folds: int = 2, groups: IntArray | None = None
 ) -> tuple[IntArray, tuple[str, ...], list[str]]:
     """Select the users who can take part; return them, the labels of their classes and notes on the others.
 
-    A class takes part if it has a user in every fold, and in every inner fold of what the other folds leave.
+    A class takes part if it has a user in every fold, and in every inner fold of what the other folds leave. Users of
+    one group, which stays in one fold, count as one.
     """
-    require_classes(attribute)
+    require_classes(attribute, minimum=0)
     counts, name = attribute.counts, attribute.name
+    different = counts if groups is None else _count_groups(attribute, groups)
     present = np.flatnonzero(counts)
     fewest = next(c for c in count(folds) if c - math.ceil(c / folds) >= inner_folds)
-    kept = [k for k in present if counts[k] >= fewest]
+    kept = [k for k in present if different[k] >= fewest]
     notes = [
-        f"{name}: class '{attribute.labels[k]}' was left out, its {counts[k]} users are too few for {folds} folds."
+        f"{name}: class '{attribute.labels[k]}' was left out, its {_describe_size(counts[k], different[k], fewest)} "
+        f"too few for {folds} folds."
         for k in present
-        if counts[k] < fewest
+        if different[k] < fewest
     ]
     if len(kept) < 2:
         advice = "Use fewer folds, or merge classes." if folds > 2 else "Merge classes."
@@ -143,6 +155,19 @@ def select_users(
     if unknown:
         notes.append(f"{name}: {unknown:,} users are undisclosed and took no part.")
     return np.flatnonzero(np.isin(attribute.codes, kept)), tuple(attribute.labels[k] for k in kept), notes
+
+
+def _count_groups(attribute: Attribute, groups: IntArray) -> IntArray:
+    """Count the groups of each class; a group has the class of its first user."""
+    known = np.flatnonzero(attribute.known)
+    first = np.unique(groups[known], return_index=True)[1]
+    return np.bincount(attribute.codes[known][first], minlength=len(attribute.labels))
+
+
+def _describe_size(users: int, different: int, fewest: int) -> str:
+    if users >= fewest:
+        return f"{users} users are copies of {different}, which are"
+    return f"{users} users are" if users != 1 else "1 user is"
 
 
 def list_records(results: Sequence[TargetAudit], *, dataset: str, model: str, defense: str, seed: int) -> list[Record]:
@@ -170,21 +195,21 @@ def _compute_p_value(
     headline: list[FoldTrial],
     *,
     rules: CrossValidation,
-    permutations: int,
     seed: int,
+    groups: IntArray,
 ) -> float:
     """Compute how often pure chance does as well as the headline."""
     K = len(np.unique(codes))
     reached = _score_relabelled(headline, K)
-    if not permutations:
+    if not rules.permutations:
         return compute_corrected_p(reached, rules.test_share, 1 / K, two_sided=False)
     rng, as_good = make_generator(seed, "permutations"), 0
-    for _ in track_progress(range(permutations), "permuting the labels", permutations):
+    for _ in track_progress(range(rules.permutations), "permuting the labels", rules.permutations):
         shuffled = rng.permutation(codes)
-        trials = run_attacks_on_folds(x, shuffled, K, attacks, rules=rules, seed=seed)
+        trials = run_attacks_on_folds(x, shuffled, K, attacks, rules=rules, seed=seed, groups=groups)
         # Rounding must not break a tie in favor of a leak.
         as_good += bool(_score_relabelled(_select_headline_trials(trials), K).mean() >= reached.mean() - 1e-12)
-    return (1 + as_good) / (permutations + 1)
+    return (1 + as_good) / (rules.permutations + 1)
 
 
 def _select_strongest_trial(trials: list[FoldTrial]) -> FoldTrial:

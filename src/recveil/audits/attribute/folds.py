@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from recveil.attacks.attribute.classifiers import BaggedAttack
 from recveil.attacks.attribute.tasks import Attack, Task
@@ -30,12 +29,15 @@ class CrossValidation:
         repeats: how often the users are split again.
         inner_folds: parts of the known users, on which attackers are chosen.
         leak_ratio: share of all users whose attribute the attacker knows; all who are not attacked if None.
+        permutations: permutations of the labels, each with all attacks again, for an exact p-value; with 0 the p-value
+            is that of the corrected resampled t.
     """
 
     folds: int = 5
     repeats: int = 2
     inner_folds: int = 2
     leak_ratio: float | None = None
+    permutations: int = 0
 
     def __post_init__(self) -> None:
         if self.leak_ratio is not None and not 0 < self.leak_ratio <= 1 - 1 / self.folds + 1e-9:
@@ -68,6 +70,7 @@ def run_attacks_on_folds(
     rules: CrossValidation,
     seed: int,
     attacked_in: FloatArray | None = None,
+    groups: IntArray | None = None,
 ) -> dict[str, list[FoldTrial]]:
     """Run each attack on every fold of every repeat; all `codes` must be known.
 
@@ -80,12 +83,15 @@ def run_attacks_on_folds(
         seed: the same seed gives the same folds and predictions.
         attacked_in: table in which the attacker meets the attacked users; the attacker learns from `x`. This is the
             static attacker, who learned before a defense and does not learn again.
+        groups: group of each user; users of one group stay in one fold.
 
     Returns:
         For each attack its trials, one for each fold.
     """
     splits = [
-        s for repeat in range(rules.repeats) for s in draw_folds(codes, rules, make_generator(seed, "folds", repeat))
+        s
+        for repeat in range(rules.repeats)
+        for s in draw_folds(codes, rules, make_generator(seed, "folds", repeat), groups)
     ]
     if attacked_in is not None:
         splits = [(Task(outer.train, outer.test + len(x)), inners) for outer, inners in splits]
@@ -112,31 +118,56 @@ def _run_bagged_attack(
     ]
 
 
-def draw_folds(codes: IntArray, rules: CrossValidation, rng: np.random.Generator) -> list[tuple[Task, list[Task]]]:
-    """Draw the outer task of each fold and the inner tasks among its training users."""
+def draw_folds(
+    codes: IntArray, rules: CrossValidation, rng: np.random.Generator, groups: IntArray | None = None
+) -> list[tuple[Task, list[Task]]]:
+    """Draw the outer task of each fold and the inner tasks among its training users.
+
+    Args:
+        codes: class of each user.
+        rules: the folds.
+        rng: draws the folds.
+        groups: group of each user; users of one group stay in one fold. Each user is a group if None.
+    """
+    groups = np.arange(len(codes)) if groups is None else groups
     splits = []
-    for rest, test in _split_stratified(codes, rules.folds, rng):
-        train = rest if rules.leak_ratio is None else _draw_known_users(rest, codes, rules, rng)
-        inner = [Task(train[a], train[b]) for a, b in _split_stratified(codes[train], rules.inner_folds, rng)]
-        splits.append((Task(train, test), inner))
+    for rest, test in _split_stratified(codes, groups, rules.folds, rng):
+        train = rest if rules.leak_ratio is None else _draw_known_users(rest, codes, groups, rules, rng)
+        inner_splits = _split_stratified(codes[train], groups[train], rules.inner_folds, rng)
+        splits.append((Task(train, test), [Task(train[a], train[b]) for a, b in inner_splits]))
     return splits
 
 
-def _draw_known_users(rest: IntArray, codes: IntArray, rules: CrossValidation, rng: np.random.Generator) -> IntArray:
-    """Draw the users whom the attacker knows: the same share of every class, at least one for each inner fold."""
+def _draw_known_users(
+    rest: IntArray, codes: IntArray, groups: IntArray, rules: CrossValidation, rng: np.random.Generator
+) -> IntArray:
+    """Draw the users that the attacker knows: the same share of every class, at least one for each inner fold."""
     assert rules.leak_ratio is not None
     share = rules.leak_ratio / (1 - 1 / rules.folds)
     shuffled = rng.permutation(rest)
-    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    is_copy = np.ones(len(rest), dtype=bool)
+    is_copy[np.unique(groups[shuffled], return_index=True)[1]] = False
+    by_class = shuffled[np.lexsort((is_copy, codes[shuffled]))]  # copies last: inner folds need different users
     counts = np.bincount(codes[rest])
     place = np.arange(len(rest)) - (np.cumsum(counts) - counts)[codes[by_class]]
     kept = np.maximum(rules.inner_folds, np.ceil(share * counts - 1e-9))
     return np.sort(by_class[place < kept[codes[by_class]]])
 
 
-def _split_stratified(codes: IntArray, folds: int, rng: np.random.Generator) -> list[tuple[IntArray, IntArray]]:
-    cutter = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31 - 1)))
-    return list(cutter.split(np.zeros(len(codes)), codes))
+def _split_stratified(
+    codes: IntArray, groups: IntArray, folds: int, rng: np.random.Generator
+) -> list[tuple[IntArray, IntArray]]:
+    """Split users into folds that have equally many groups of every class; a group has the class of its first user.
+
+    Groups are assigned to the folds in turn, class by class, the large ones first and in random order otherwise.
+    """
+    _, first, group, sizes = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
+    # Random numbers belong to users in their order, so that numbers of groups do not matter.
+    order = np.lexsort((rng.random(len(codes))[first], -sizes, codes[first]))
+    fold = np.empty(len(order), dtype=np.int64)
+    fold[order] = rng.permutation(folds)[np.arange(len(order)) % folds]
+    fold_of_user = fold[group]
+    return [(np.flatnonzero(fold_of_user != k), np.flatnonzero(fold_of_user == k)) for k in range(folds)]
 
 
 def _build_trial(

@@ -17,11 +17,13 @@ from scipy import stats
 
 from recveil.attacks.attribute.regressors import REGRESSIONS, guess_numbers
 from recveil.audits.attribute.folds import CrossValidation, draw_folds
+from recveil.audits.attribute.user_order import find_copies, order_users
 from recveil.audits.verdicts import MARGIN, judge_advantage
 from recveil.core.errors import DataError
 from recveil.core.random import make_generator
 from recveil.core.result_parts import NumericAttackResult, NumericHeadline, NumericTarget, Verdict
-from recveil.core.types import Attribute, Estimate, FloatArray
+from recveil.core.types import Attribute, Estimate, FloatArray, IntArray
+from recveil.data.io.ids import Ids
 from recveil.metrics.intervals import CONFIDENCE_LEVEL, compute_corrected_p, estimate_advantage, estimate_corrected_mean
 from recveil.metrics.power import TARGET_POWER, compute_detection_threshold
 
@@ -120,7 +122,13 @@ class FoldPredictions:
 
 
 def audit_numeric_attribute(
-    x: FloatArray, attribute: Attribute, *, rules: CrossValidation | None = None, margin: float = MARGIN, seed: int = 0
+    x: FloatArray,
+    attribute: Attribute,
+    *,
+    rules: CrossValidation | None = None,
+    margin: float = MARGIN,
+    seed: int = 0,
+    ids: Ids | None = None,
 ) -> NumericAudit:
     """Predict the number by regressions from the rows of `x`, and judge what they reach.
 
@@ -129,12 +137,17 @@ def audit_numeric_attribute(
         attribute: the attribute, with values.
         rules: the folds.
         margin: the correlation under which a leak is not called one.
-        seed: the same seed gives the same audit.
+        seed: the same seed gives the same audit, in any order of the rows.
+        ids: id of each row, from which folds are derived; the rows themselves serve where there are none.
     """
     rules = rules or CrossValidation()
-    x, values, notes = _select_known(x, attribute)
+    n_rows = len(x)
+    rows = order_users(x, attribute.codes if attribute.values is None else attribute.values, seed, ids)
+    x, values, notes = _select_known(x[rows], attribute.take(rows))
     n = len(values)
-    predictions = _run_regressions(x, values, rules, seed)
+    groups, copies = find_copies(x, rules.folds)
+    notes = [*notes, *(f"{attribute.name}: {note}" for note in copies)]
+    predictions = _run_regressions(x, values, rules, seed, groups)
     candidates = [each for name, each in predictions.items() if name != BLIND_ATTACK]
     headline = [max(fold, key=lambda p: _correlate(*p.inner) ** 2) for fold in zip(*candidates, strict=True)]
     shares = {name: c / len(headline) for name, c in sorted(Counter(p.attack for p in headline).items())}
@@ -152,7 +165,7 @@ def audit_numeric_attribute(
         p_value=compute_corrected_p(signed, rules.test_share, 0.0, two_sided=False),
         margin=margin,
         resolution=float(max(errors_needed * error, margin + stats.norm.ppf(TARGET_POWER) * error)),
-        n_undisclosed=len(attribute.codes) - n,
+        n_undisclosed=n_rows - n,
         notes=notes,
         fold_advantages=signed,
     )
@@ -174,13 +187,15 @@ def _select_known(x: FloatArray, attribute: Attribute) -> tuple[FloatArray, Floa
 
 
 def _run_regressions(
-    x: FloatArray, values: FloatArray, rules: CrossValidation, seed: int
+    x: FloatArray, values: FloatArray, rules: CrossValidation, seed: int, groups: IntArray
 ) -> dict[str, list[FoldPredictions]]:
     """Run each regression on every fold; folds are stratified by the value."""
     places = np.argsort(np.argsort(values, kind="stable"), kind="stable")
     strata = places * min(MAX_STRATA, len(values) // (2 * rules.folds)) // len(values)
     splits = [
-        s for repeat in range(rules.repeats) for s in draw_folds(strata, rules, make_generator(seed, "folds", repeat))
+        s
+        for repeat in range(rules.repeats)
+        for s in draw_folds(strata, rules, make_generator(seed, "folds", repeat), groups)
     ]
     tasks = [task for outer, inners in splits for task in (outer, *inners)]
     predictions = {}

@@ -1,0 +1,137 @@
+"""The order of the users of an audit, and users who occur more than once.
+
+An audit draws folds and random numbers user by user, so the order of the users decides its numbers. That order is
+derived from the ids and the seed, or from the rows where there are no ids: the same table gives the same audit in any
+order of its rows.
+
+A user who stands in the table twice would be known to the attacker and attacked at once, which looks like a leak.
+Copies and near copies are therefore found and kept in one fold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from recveil.core.types import FloatArray, IntArray
+from recveil.data.io.ids import Ids, normalize_ids
+
+__all__ = ["find_copies", "hash_rows", "order_users"]
+
+MAX_COPIES = 10
+"""Equal rows beyond this are a point that different users share, not one user."""
+
+MIN_DISTINCT_SHARE = 0.25
+"""Where fewer of the rows are distinct, rows do not tell users apart and equal rows are no copies."""
+
+NEAR_RATIO = 0.02
+"""A near copy is closer than this share of the distance to the neighbors beyond all copies."""
+
+CHANCE_OF_NEAR_COPY = 1e-4
+"""Bound on the probability that a user of a smooth distribution is taken for a near copy."""
+
+MAX_DIMENSIONS = 6
+"""Near copies are searched among random projections to this many dimensions, in which a tree is quick."""
+
+MIN_USERS_FOR_NEAR_COPIES = 50
+
+
+def order_users(x: FloatArray, codes: FloatArray | IntArray, seed: int, ids: Ids | None = None) -> IntArray:
+    """Return the rows in an order that depends on the ids (or the contents of the rows) and the seed alone.
+
+    Args:
+        x: user vectors.
+        codes: class or number of each user; it orders rows that are equal.
+        seed: another seed gives another order.
+        ids: id of each row; the rows themselves serve where there are none.
+    """
+    if ids is None:
+        keys = hash_rows(x, seed)
+    else:
+        keys = _hash_texts((str(i).encode() for i in normalize_ids(ids, "the table").to_pylist()), seed)
+    return np.lexsort((codes, keys)).astype(np.int64)
+
+
+def hash_rows(x: FloatArray, seed: int = 0) -> IntArray:
+    """Return a 64-bit hash of each row in single precision; equal rows have equal hashes."""
+    rows = np.ascontiguousarray(x, dtype=np.float32) + np.float32(0)  # -0.0 becomes 0.0
+    return _hash_texts((row.tobytes() for row in rows), seed)
+
+
+def _hash_texts(texts: Iterable[bytes], seed: int) -> IntArray:
+    salt = (seed % 2**64).to_bytes(8, "little")
+    digests = b"".join(hashlib.blake2b(text, digest_size=8, salt=salt).digest() for text in texts)
+    return np.frombuffer(digests, dtype="<i8").astype(np.int64)
+
+
+def find_copies(x: FloatArray, folds: int) -> tuple[IntArray, list[str]]:
+    """Find users who occur more than once; return the group of each row, and notes on what was found.
+
+    A group of more than MAX_COPIES rows, or of more than half a fold, is not kept together: there the shared point may
+    itself be the leak (users without interactions, say), and one fold would hide it.
+    """
+    n = len(x)
+    groups = np.unique(hash_rows(x), return_inverse=True)[1].astype(np.int64)
+    most = max(2, min(MAX_COPIES, n // (2 * folds)))
+    groups, shared = _dissolve_large_groups(groups, most)
+    distinct = np.unique(groups[~shared], return_index=True)[1]
+    if len(distinct) < MIN_DISTINCT_SHARE * (~shared).sum():
+        return np.arange(n, dtype=np.int64), [
+            f"{n:,} users share {len(distinct):,} rows; no user was taken for a copy."
+        ]
+    groups = _join_near_copies(x, groups, np.flatnonzero(~shared)[distinct])
+    groups, chained = _dissolve_large_groups(groups, most)
+    sizes = np.bincount(groups, minlength=n)[groups]
+    copies, points = int((sizes > 1).sum()), int((shared | chained).sum())
+    notes = []
+    if copies > 0.005 * n:
+        notes.append(f"{copies:,} of {n:,} users are copies or near copies of others; copies were kept in one fold.")
+    if points > 0.005 * n:
+        notes.append(f"{points:,} of {n:,} users share their row with more than {most} others; these are no copies.")
+    return groups, notes
+
+
+def _dissolve_large_groups(groups: IntArray, most: int) -> tuple[IntArray, np.ndarray]:
+    """Make every row of a group of more than `most` a group of its own; return the groups and a mask of these rows."""
+    is_large = np.bincount(groups)[groups] > most
+    alone = groups.max(initial=0) + 1 + np.arange(len(groups))
+    return np.unique(np.where(is_large, alone, groups), return_inverse=True)[1].astype(np.int64), is_large
+
+
+def _join_near_copies(x: FloatArray, groups: IntArray, distinct: IntArray) -> IntArray:
+    """Join groups whose first rows (`distinct`) are far closer than the distance between neighbors.
+
+    With q dimensions of a smooth distribution the nearest of k neighbors lies within a share r of the distance to the
+    k-th with a probability of about (k - 1) r^q; r is chosen by it. Copies are searched in random projections.
+    """
+    n, k = len(distinct), MAX_COPIES + 2
+    if n < MIN_USERS_FOR_NEAR_COPIES:
+        return groups
+    z = _project_rows(np.asarray(x[distinct], dtype=np.float64))
+    ratio = min(NEAR_RATIO, (CHANCE_OF_NEAR_COPY / (k - 1)) ** (1 / z.shape[1]))
+    distance, neighbor = cKDTree(z).query(z, k + 1)
+    row, place = np.nonzero(distance[:, 1:k] < ratio * distance[:, k:])
+    if not len(row):
+        return groups
+    links = sparse.coo_matrix(
+        (np.ones(len(row)), (groups[distinct[row]], groups[distinct[neighbor[row, place + 1]]])),
+        shape=(groups.max() + 1, groups.max() + 1),
+    )
+    return connected_components(links, directed=False)[1][groups].astype(np.int64)
+
+
+def _project_rows(x: FloatArray) -> FloatArray:
+    """Standardize the columns and project them to at most MAX_DIMENSIONS."""
+    spread = x.std(axis=0)
+    varies = spread > 0
+    z = (x[:, varies] - x[:, varies].mean(axis=0)) / spread[varies]
+    if z.shape[1] <= MAX_DIMENSIONS:
+        return z
+    directions = np.random.default_rng(0).standard_normal((z.shape[1], MAX_DIMENSIONS))
+    projected: FloatArray = z @ (directions / np.sqrt(z.shape[1]))
+    return projected
