@@ -16,6 +16,7 @@ from recveil.core.results import AuditResult
 from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray
 from recveil.data.io.attributes import join_attributes
+from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import Vectors
 from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_details, collect_notes, collect_results
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
@@ -61,6 +62,7 @@ class AuditedTable:
         before: an earlier release of the same users' vectors; needs `vectors`.
         vectors: the released vectors, where the attacker sees another surface.
         activity: interactions of each user, where known.
+        ids: ids of the users, from which folds are derived; the rows of `x` serve where there are none.
     """
 
     summary: InputSummary
@@ -69,6 +71,7 @@ class AuditedTable:
     before: FloatArray | None = None
     vectors: FloatArray | None = None
     activity: IntArray | None = None
+    ids: Ids | None = None
 
 
 def audit_files(
@@ -108,6 +111,7 @@ def audit_files(
         None if before is None else files.read_earlier(before, vectors),
         vectors.x,
         count_activity(files, vectors) if outputs.needs_details else None,
+        vectors.ids,
     )
     result, audits = audit_table(table, protocol, details=outputs.needs_details, clock=clock)
     warnings = [*_list_missing_attacks(protocol, attack_names), *([sample] if sample else []), *notes, *result.warnings]
@@ -131,12 +135,13 @@ def audit_table(
     classes = [target for target in table.targets if not target.is_numeric]
     numbers = [target for target in table.targets if target.is_numeric]
     with clock.measure_step("audit"):
-        audits = protocol.audit_classes(table.x, classes)
-        numeric = protocol.audit_numbers(table.x, numbers)
+        audits = protocol.audit_classes(table.x, classes, ids=table.ids)
+        numeric = protocol.audit_numbers(table.x, numbers, ids=table.ids)
     past: dict[str, Results] = {}
     if table.before is not None:
         with clock.measure_step("audit with the earlier table"):
-            past = protocol.audit_past(table.before, table.x if table.vectors is None else table.vectors, classes)
+            after = table.x if table.vectors is None else table.vectors
+            past = protocol.audit_past(table.before, after, classes, ids=table.ids)
     results = collect_results(audits)
     if details and audits:
         with clock.measure_step("map the leaks"):
@@ -145,7 +150,7 @@ def audit_table(
             )
     if protocol.curve:
         with clock.measure_step("audit with fewer known users"):
-            curves = protocol.audit_curve(table.x, classes, audits)
+            curves = protocol.audit_curve(table.x, classes, audits, ids=table.ids)
         results = {name: r.model_copy(update={"curve": curves.get(name)}) for name, r in results.items()}
     results |= collect_results(numeric)
     result = AuditResult(

@@ -12,6 +12,7 @@ from recveil.core.result_parts import DefenseSummary, InputSummary, PartCounts
 from recveil.core.results import CloakResult
 from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray
+from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import Vectors, check_vector_output, write_embeddings
 from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table as cloak_large_table
@@ -66,6 +67,7 @@ class ClearTable:
         recommendations: how users are served, where known.
         activity: interactions of each user, where known.
         notes: what to know of the attributes.
+        ids: ids of the users, from which the folds of the audits are derived.
     """
 
     summary: InputSummary
@@ -74,6 +76,7 @@ class ClearTable:
     recommendations: Recommendations | None = None
     activity: IntArray | None = None
     notes: Sequence[str] = ()
+    ids: Ids | None = None
 
 
 def cloak_files(
@@ -101,7 +104,7 @@ def cloak_files(
         vectors, targets, notes = files.read(names)
         check_vector_output(request.out, vectors)
         table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
-        table = replace(table, notes=notes)
+        table = replace(table, notes=notes, ids=vectors.ids)
         cloaked, result = cloak_table(
             table, defense, protocol, audit=request.needs_audit, frontier=request.frontier, warnings=warnings
         )
@@ -166,7 +169,9 @@ def _add_audits(
     clock: Clock,
 ) -> CloakResult:
     """Return the result with audits before and after, of the vectors and, where it is known, of the lists."""
-    compared = compare_audits(table.x, cloaked, targets, protocol, clock=clock, activity=table.activity)
+    compared = compare_audits(
+        table.x, cloaked, targets, protocol, clock=clock, activity=table.activity, ids=table.ids
+    )
     update: dict[str, object] = {
         "protocol": protocol.to_result(),
         "before": compared.before,
@@ -203,7 +208,7 @@ def _cloak_large(
         defense=DefenseSummary(
             name=defense.name,
             strength=float(defense.options.get("strength", 1.0)),
-            targets=names,
+            targets=list(large.facts.names),
             displacement=done.displacement,
             notes=notes,
         ),
@@ -214,10 +219,10 @@ def _cloak_large(
     if not request.needs_audit:
         return result
     plan = large.plan_sample(protocol.rules, protocol.margin, protocol.seed, request.engine)
-    tables = (large.table, open_table(request.out, large.table.ids))
-    before, after = (plan.draw_users(table, request.engine) for table in tables)
-    sample = ClearTable(result.input, before.x, before.targets)
-    result = _add_audits(result, sample, after.x, before.targets, protocol, clock)
+    users = plan.draw_users(large.table, request.engine)
+    cloaked = users.read_vectors(open_table(request.out, large.table.ids), request.engine)
+    sample = ClearTable(result.input, users.x, users.targets)
+    result = _add_audits(result, sample, cloaked, users.targets, protocol, clock)
     warnings = [plan.describe_sample(done.rows), *result.warnings]
     return result.model_copy(update={"warnings": warnings, "timings": {**done.seconds, **clock.seconds}})
 
