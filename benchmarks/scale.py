@@ -155,9 +155,9 @@ def sliced(folder: Path, rows: int) -> None:
     which = design_sample(
         open_table(source), AttributeSource(None, ("gender",)), CrossValidation(), 0.05, seed=0, engine=None
     )
-    for name, path in (("before", source), ("after", out)):
-        drawn = which.draw_users(open_table(path))
-        told = audit_attribute(drawn.x, drawn.targets[0], rules=CrossValidation())
+    drawn = which.draw_users(open_table(source))
+    for name, x in (("before", drawn.x), ("after", drawn.read_vectors(open_table(out)))):
+        told = audit_attribute(x, drawn.targets[0], rules=CrossValidation())
         a = told.headline.advantage
         print(
             f"{name}: advantage {a.value:.3f} [{a.low:.3f}, {a.high:.3f}], {told.n:,} users, {told.verdict}", flush=True

@@ -21,7 +21,6 @@ from recveil.streaming.jobs import (
     FitSummary,
     compute_job_id,
     load_cell_map,
-    make_work_folder,
     plan_outputs,
     remove_leftovers,
     save_cell_map,
@@ -45,7 +44,8 @@ def test_another_input_target_method_or_seed_is_another_job(make: Callable[..., 
     ]
     os.utime(world.path / "part-1.parquet", ns=(1, 1))
     others.append(compute_job_id(table, facts, Gaussian(), 0))
-    assert len({one, *others}) == 6
+    others.append(compute_job_id(table, facts, Gaussian(), 0, ["gender"]))
+    assert len({one, *others}) == 7
 
 
 @pytest.mark.parametrize("rounds", [False, True])
@@ -59,6 +59,7 @@ def test_a_saved_map_is_loaded_by_its_own_job_only(tmp_path: Path, rounds: bool)
     more = (SlicedMap(some(2), some(1, 2, 2), some(1, 2, 2), some(1, 2, 2, 129)), affine) if rounds else (None, None)
     fitted = CellMap(affine, (-1, 0, 1), *more, strength=0.5)
     save_cell_map(tmp_path, "job", fitted, SUMMARY)
+    assert (tmp_path / "map.safetensors").stat().st_mode & 0o777 == 0o600
     assert load_cell_map(tmp_path, "another") is None
     back, about = load_cell_map(tmp_path, "job") or (None, None)
     assert back is not None
@@ -85,12 +86,16 @@ def test_files_of_another_job_are_not_overwritten(make: Callable[..., Any], tmp_
         plan_outputs(one, tmp_path / "x.npy", "job")
 
 
-def test_the_work_folder_is_private_and_removed(make: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_damaged_map_is_learned_again(tmp_path: Path) -> None:
+    for data in (b"", b"\x08\0\0\0\0\0\0\0{}      ", b"no map at all"):
+        (tmp_path / "map.safetensors").write_bytes(data)
+        assert load_cell_map(tmp_path, "job") is None
+
+
+def test_half_written_files_of_killed_runs_are_removed(make: Callable[..., Any], tmp_path: Path) -> None:
     table, out = open_table(make(n=60).path), tmp_path / "out"
-    work = make_work_folder(table, out)
-    assert work.stat().st_mode & 0o077 == 0
-    (work / "map.safetensors").touch()
+    out.mkdir()
     (out / ".part-0.parquet.abc.parquet").touch()
     (out / ".part-0.parquet.crc").touch()
-    remove_leftovers(work, table, out)
+    remove_leftovers(table, out)
     assert [path.name for path in out.iterdir()] == [".part-0.parquet.crc"]  # not ours

@@ -7,12 +7,14 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -43,6 +45,10 @@ SECONDS_BEFORE_BAR = 2.0
 """Shorter work needs no progress bar."""
 
 
+class _Terminated(KeyboardInterrupt):
+    """The system asked the process to end (SIGTERM)."""
+
+
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command so that it ends with one sentence and the right exit code, whatever goes wrong."""
 
@@ -62,21 +68,23 @@ def guard(command: Callable[[], None], *, flags: Mapping[str, str] | None = None
     """
     logging.basicConfig(format="recveil: %(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
-        with warnings.catch_warnings():
+        with _end_on_sigterm(), warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
             command()
     except RecveilError as error:
-        _stop(_name_options(str(error), flags or {}), error.exit_code)
+        _stop(_add_notes(_name_options(str(error), flags or {}), error), error.exit_code)
     except typer.Exit:
         raise
-    except KeyboardInterrupt:
-        _stop("interrupted; nothing half-written was left.", 130)
+    except _Terminated as error:
+        _stop(_add_notes("terminated; temporary files were removed.", error), 143)
+    except KeyboardInterrupt as error:
+        _stop(_add_notes("interrupted; temporary files were removed.", error), 130)
     except BrokenPipeError:  # whoever reads our output has seen enough, as in `recveil list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except OSError as error:
         place = f" {error.filename}" if error.filename else ""
-        _stop(f"The system refused{place}: {error.strerror or error}.", 3)
+        _stop(_add_notes(f"The system refused{place}: {error.strerror or error}.", error), 3)
     except MemoryError:
         _stop("Not enough memory. Use fewer users, a smaller panel, or a larger machine.", 3)
     except Exception as error:  # noqa: BLE001 - the last guard: users get a sentence, developers the traceback
@@ -173,6 +181,34 @@ def _print_cost(utility: Utility | None, *, silent: bool) -> None:
 def _name_options(message: str, flags: Mapping[str, str]) -> str:
     """Show argument names in backticks as options of the command."""
     return re.sub(r"`([a-z_]+)`", lambda match: flags.get(match.group(1), match.group(0)), message)
+
+
+def _add_notes(message: str, error: BaseException) -> str:
+    """Add what remains of the work, where the error says so."""
+    return " ".join([message, *vars(error).get("__notes__", ())])
+
+
+@contextmanager
+def _end_on_sigterm() -> Iterator[None]:
+    """Turn SIGTERM within this block into an exception, so that temporary files are removed; a second one kills."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    owner, before = os.getpid(), signal.getsignal(signal.SIGTERM)
+
+    def handle_signal(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() != owner:  # a forked process has nothing to clean up
+            os.kill(os.getpid(), number)
+        raise _Terminated
+
+    if before is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, handle_signal)
+    try:
+        yield
+    finally:
+        if before is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _stop(message: str, code: int) -> NoReturn:

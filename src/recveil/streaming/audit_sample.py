@@ -19,11 +19,13 @@ from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.types import Attribute, FloatArray, IntArray
 from recveil.metrics.power import TARGET_POWER, allow_for_learning, compute_advantage_error, compute_detection_threshold
 from recveil.streaming.block_table import Table
-from recveil.streaming.cloaked_table import check_targets, scan_labels
+from recveil.streaming.cloaked_table import scan_labels
 from recveil.streaming.engines import TaskEngine, ThreadEngine
-from recveil.streaming.labels import AttributeSource, Labels
-from recveil.streaming.passes import SampleTask
+from recveil.streaming.labels import AttributeSource, Labels, check_targets
+from recveil.streaming.passes import RowTask, SampleTask, stack_rows
 from recveil.streaming.sketch import Sketch, compute_key_limits
+from recveil.streaming.target_columns import convert_views
+from recveil.streaming.vector_layout import check_scale
 
 __all__ = ["SampleDesign", "UserSample", "count_needed_users", "design_sample"]
 
@@ -39,19 +41,25 @@ class UserSample:
         ids: id of each user.
         x: vectors.
         targets: attributes, undisclosed ones included.
+        rows: numbers of their rows in the table, in order.
     """
 
     ids: pa.Array
     x: FloatArray
     targets: list[Attribute]
+    rows: IntArray
+
+    def read_vectors(self, table: Table, engine: TaskEngine | None = None) -> FloatArray:
+        """Read the vectors of the same users in a table with the same rows, such as the cloaked one."""
+        task = RowTask(table, self.rows)
+        return (engine or ThreadEngine()).reduce(task, table.list_spans(), stack_rows, "reading the users drawn")
 
 
 @dataclass(frozen=True, eq=False)
 class SampleDesign:
     """Which users of a table are drawn.
 
-    The users with the smallest keys of each cell are drawn, and keys depend on the seed and the row number alone. So
-    the same users are drawn from another table with the same rows in the same order, such as the cloaked one.
+    The users with the smallest keys of each cell are drawn, and keys depend on the seed and the row number alone.
 
     Attributes:
         labels: cells of the table.
@@ -73,9 +81,10 @@ class SampleDesign:
         candidates = (engine or ThreadEngine()).reduce(work, table.list_spans(), Sketch.merge, "drawing users")
         drawn = candidates.keep_smallest(self.quota)
         drawn = drawn.take_rows(np.argsort(drawn.rows))
+        check_scale(float(np.abs(drawn.x).max()), float(drawn.x.std(axis=0, dtype=np.float64).max()), table.path)
         codes = self.labels.codes[drawn.cells]
         targets = [Attribute(t.name, codes[:, j].copy(), t.labels) for j, t in enumerate(self.labels.targets)]
-        return UserSample(_read_ids(table, drawn.rows), drawn.x, targets)
+        return UserSample(_read_ids(table, drawn.rows), drawn.x, targets, drawn.rows)
 
     def describe_sample(self, rows: int) -> str:
         """Describe the sample of a table with this many rows, for the report."""
@@ -109,7 +118,7 @@ def design_sample(
         engine: engine that runs the tasks; threads by default.
 
     Returns:
-        The design, which draws users from this table and from others with the same rows.
+        The design, which draws the users.
     """
     check_targets(table, source)
     with tempfile.TemporaryDirectory(prefix="recveil-") as folder:
@@ -161,5 +170,6 @@ def _read_ids(table: Table, rows: IntArray) -> pa.Array:
     for span in table.list_spans():
         for block in table.read_blocks(span, [table.id_column], vectors=False):
             low, high = np.searchsorted(rows, [block.start, block.start + len(block.columns)])
-            ids.append(block.columns.column(table.id_column).take(pa.array(rows[low:high] - block.start)))
+            block_ids = convert_views(block.columns.column(table.id_column))
+            ids.append(block_ids.take(pa.array(rows[low:high] - block.start)))
     return pa.chunked_array(ids).combine_chunks()

@@ -22,9 +22,18 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.files import write_atomically
 from recveil.core.types import FloatArray
 from recveil.data.io.tables import USER_NAMES, require_column
-from recveil.data.io.vectors import Vectors, find_numbered_columns, parse_vectors, replace_vectors
+from recveil.data.io.vectors import parse_vectors
+from recveil.streaming.engines import raise_if_stopped
 from recveil.streaming.npy_files import read_npy_header, read_npy_rows, write_npy_header
 from recveil.streaming.parquet_parts import JOB_KEY, copy_writer_options, list_part_files, open_parquet, read_batches
+from recveil.streaming.vector_layout import (
+    convert_schema,
+    extract_vectors,
+    find_vector_columns,
+    has_plain_vectors,
+    keeps_number_type,
+    replace_vector_columns,
+)
 
 __all__ = ["Block", "Span", "Table", "TablePart", "open_table", "view_as_tensor"]
 
@@ -130,6 +139,14 @@ class Table:
         """Rows that are read at once."""
         return max(1, BLOCK_BYTES // (4 * self.d))
 
+    @property
+    def keeps_number_type(self) -> bool:
+        """Whether the numbers of the vectors keep their type when they are written; others become 32-bit floats."""
+        if self.schema is None:
+            header = read_npy_header(self.path)
+            return header.output_dtype == header.dtype
+        return keeps_number_type(self.schema, self.vector_columns)
+
     def list_spans(self) -> list[Span]:
         """Cut the table into tasks, in the same way for every engine."""
         spans = []
@@ -167,13 +184,14 @@ class Table:
             start += len(batch)
 
     @contextmanager
-    def write_part(self, part: TablePart, out: Path, job: str) -> Iterator[WriteBlock]:
+    def write_part(self, part: TablePart, out: Path, job: str, dropped: Sequence[str] = ()) -> Iterator[WriteBlock]:
         """Open a part for writing; it appears at `out` only once it is complete.
 
         Args:
             part: part that the blocks come from, whose format is copied.
             out: file to write.
             job: id of the job, written into the footer.
+            dropped: columns to leave out.
 
         Yields:
             A function that writes one block.
@@ -183,54 +201,26 @@ class Table:
                 header = read_npy_header(part.path)
                 with temporary.open("wb") as file:
                     write_npy_header(file, header, part.rows)
-                    yield lambda batch, x: x.astype(header.dtype, copy=False).tofile(file)
+                    yield lambda batch, x: x.astype(header.output_dtype, copy=False).tofile(file)
                 return
             with open_parquet(part.path) as original:
                 options = copy_writer_options(original.metadata, self.vector_columns)
-            metadata = {**(self.schema.metadata or {}), JOB_KEY: job.encode()}
-            with pq.ParquetWriter(temporary, self.schema.with_metadata(metadata), **options) as writer:
-                yield lambda batch, x: writer.write_batch(self._replace_vectors(batch, x), len(batch))
+            columns, schema = self.vector_columns, convert_schema(self.schema, self.vector_columns, dropped)
+            metadata = {**(schema.metadata or {}), JOB_KEY: job.encode()}
+            with pq.ParquetWriter(temporary, schema.with_metadata(metadata), **options) as writer:
+                yield lambda batch, x: writer.write_batch(replace_vector_columns(batch, x, columns, schema), len(batch))
 
     @property
     def _columns_read(self) -> tuple[str, ...]:
         """Columns that must be read to have the vectors."""
-        return self.vector_columns if self._is_plain else (self.id_column, *self.vector_columns)
-
-    @property
-    def _is_plain(self) -> bool:
-        """Whether the vectors lie in memory as float32 rows."""
-        assert self.schema is not None
-        kind = self.schema.field(self.vector_columns[0]).type
-        return bool(pa.types.is_fixed_size_list(kind) and kind.value_type == pa.float32())
+        is_plain = has_plain_vectors(self.schema, self.vector_columns)
+        return self.vector_columns if is_plain else (self.id_column, *self.vector_columns)
 
     def _extract_vectors(self, batch: pa.RecordBatch, path: Path) -> NDArray[np.float32]:
-        """Return the vectors of a batch, without a copy where they are float32 rows."""
-        if self._is_plain:
-            lists = batch.column(self.vector_columns[0])
-            values = lists.flatten()
-            if not lists.null_count and not values.null_count:
-                return np.asarray(values.to_numpy()).reshape(-1, self.d)
-            raise DataError(f"Some rows of {path} have no vector, or one with missing numbers. Remove or repair them.")
-        x = parse_vectors(pa.Table.from_batches([batch]).select([self.id_column, *self.vector_columns]), path).x
+        x = extract_vectors(batch, self.id_column, self.vector_columns, path)
         if x.shape[1] != self.d:
             raise DataError(_describe_other_size(path, x.shape[1], self))
         return x
-
-    def _replace_vectors(self, batch: pa.RecordBatch, x: FloatArray) -> pa.RecordBatch:
-        """Return the batch with other vectors, in the schema of the table."""
-        assert self.schema is not None
-        if self._is_plain:
-            place = self.schema.get_field_index(self.vector_columns[0])
-            kind = self.schema.field(place).type
-            lists = pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), type=kind)
-            columns = [lists if i == place else batch.column(i) for i in range(batch.num_columns)]
-            return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        kind = self.schema.field(self.vector_columns[0]).type
-        number_type = kind.value_type if pa.types.is_nested(kind) else kind
-        dtype = np.float64 if number_type == pa.float64() else np.float32
-        table, ids = pa.Table.from_batches([batch]), batch.column(self.id_column)
-        old = Vectors(ids, x.astype(np.float32, copy=False), self.id_column, self.vector_columns, table, dtype)
-        return replace_vectors(old, x.astype(dtype)).cast(self.schema).combine_chunks().to_batches()[0]
 
     def _read_npy_blocks(self, span: Span, columns: Sequence[str], vectors: bool) -> Iterator[Block]:
         """Read the rows of a span of a .npy file."""
@@ -238,6 +228,7 @@ class Table:
             raise UsageError(f"{self.path} holds vectors alone. Put the attributes into another file.")
         header = read_npy_header(self.path)
         for number in range(span.first, span.last):
+            raise_if_stopped()
             start, size = span.part.start + sum(span.part.groups[:number]), span.part.groups[number]
             x = read_npy_rows(self.path, header, start, size) if vectors else np.empty((size, 0), np.float32)
             ids = pa.array(np.arange(start, start + size)) if self.ids is None else self.ids.slice(start, size)
@@ -281,17 +272,17 @@ def open_table(path: str | Path, ids: pa.Array | None = None) -> Table:
     if not start:
         raise DataError(f"{path} has no rows. Check that it was written whole.")
     schema = schemas[0]
-    empty = schema.empty_table()
-    listed = "embedding" in schema.names
     table = Table(
         path,
         tuple(part for part in parts if part.rows),
         d=0,
-        id_column=require_column(empty, USER_NAMES, files[0]),
-        vector_columns=("embedding",) if listed else find_numbered_columns(schema.names, files[0]),
+        id_column=require_column(schema.empty_table(), USER_NAMES, files[0]),
+        vector_columns=find_vector_columns(schema, files[0]),
         schema=schema,
     )
     table = replace(table, d=_read_dimension(table))
+    if not table.d:
+        raise DataError(f"The vectors in {files[0]} hold no numbers. Give every row the same number, at least one.")
     for file, other in zip(files, schemas, strict=True):
         _check_schema(table, file, other)
     return table

@@ -13,6 +13,8 @@ removed at the end. Affine defenses give the same numbers as in memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recveil.core.errors import UsageError, unknown_name
+from recveil.core.errors import UsageError
+from recveil.core.files import write_atomically
 from recveil.core.random import make_generator
 from recveil.core.timing import Clock
 from recveil.core.types import IntArray
@@ -32,16 +35,20 @@ from recveil.streaming.engines import TaskEngine, ThreadEngine
 from recveil.streaming.jobs import (
     FitSummary,
     compute_job_id,
+    describe_remains,
     load_cell_map,
-    make_work_folder,
+    locate_work_folder,
     plan_outputs,
     remove_leftovers,
     save_cell_map,
 )
-from recveil.streaming.labels import AttributeSource, Labels, build_labels
+from recveil.streaming.labels import AttributeSource, Labels, build_labels, check_targets
 from recveil.streaming.map_application import measure_displacement
 from recveil.streaming.passes import CellState, GatherTask, ScanResult, ScanTask, WriteTask, check_unique_ids
 from recveil.streaming.sketch import compute_key_limits
+from recveil.streaming.vector_layout import check_scale
+from recveil.streaming.work_folder import clear_work_folder, explain_full_disk, hold_work_folder
+from recveil.transport.moments import Moments
 
 __all__ = ["CloakedTable", "cloak_table", "scan_labels"]
 
@@ -50,6 +57,11 @@ SKETCH_BYTES = 128 << 20
 
 MOMENT_BYTES = 128 << 20
 """Bytes that the moments of all cells may take; a few copies of them are in memory at once."""
+
+VALUES_NAME = "values.parquet"
+"""File in the hidden folder that holds the distinct values of the targets."""
+
+NUMBER_TYPE_NOTE = "The vectors were not 32-bit or 64-bit floats; they are written as 32-bit floats."
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,7 @@ class CloakedTable:
         parts_found: parts that an earlier run had finished.
         seconds: time of each step.
         notes: remarks for the reader of the numbers.
+        target_columns: columns of the table that hold a target.
     """
 
     rows: int
@@ -75,10 +88,27 @@ class CloakedTable:
     parts_found: int
     seconds: dict[str, float]
     notes: list[str]
+    target_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _JobState:
+    """Everything that the second pass needs."""
+
+    labels: Labels
+    map: CellMap
+    summary: FitSummary
 
 
 def cloak_table(
-    table: Table, source: AttributeSource, method: Any, out: Path, *, seed: int = 0, engine: TaskEngine | None = None
+    table: Table,
+    source: AttributeSource,
+    method: Any,
+    out: Path,
+    *,
+    seed: int = 0,
+    engine: TaskEngine | None = None,
+    keep_target: bool = False,
 ) -> CloakedTable:
     """Write the table with defended vectors; an interrupted job resumes.
 
@@ -89,52 +119,83 @@ def cloak_table(
         out: folder or file to write.
         seed: seed of the defense and of its sample.
         engine: engine that runs the tasks; threads by default.
+        keep_target: keep columns of the table that hold a target; anybody can read the classes there.
 
     Raises:
-        UsageError: the defense cannot be fitted from statistics, or a target is missing.
+        UsageError: the defense cannot be fitted from statistics, a target is missing, or another job writes there.
         DataError: the table or its attributes cannot be used.
     """
-    if not isinstance(method, StreamingDefense):
-        names = ", ".join(traits.name for traits in DEFENSES.all_traits() if traits.streams)
-        raise UsageError(f"{type(method).__name__} needs the whole table in memory. Methods for large tables: {names}.")
+    _require_streaming(method)
     engine, clock = engine or ThreadEngine(), Clock()
     check_targets(table, source)
-    job = compute_job_id(table, source, method, seed)
-    outputs, parts_found = plan_outputs(table, out, job)
-    work = make_work_folder(table, out)
-    saved = load_cell_map(work, job)
-    if saved is None:
-        with clock.measure_step("look"):
-            labels, counts = scan_labels(table, source, engine, work)
-        fitted, summary = _fit_cell_map(table, labels, counts, method, seed, engine=engine, clock=clock)
-        save_cell_map(work, job, fitted, summary)
-    else:
-        fitted, summary = saved
-        labels = _reload_labels(table, source, work)
-    with clock.measure_step("write"):
-        overlap = len(outputs) < engine.workers  # threads that have no part of their own help with one
-        engine.run_all(WriteTask(table, labels, fitted.to_float32(), job, overlap), outputs, "writing")
-    remove_leftovers(work, table, out)
+    targets = list_target_columns(table, source.names)
+    dropped = () if keep_target else targets
+    job = compute_job_id(table, source, method, seed, dropped)
+    plan_outputs(table, out, job)  # refuses what can be refused before anything is made
+    with hold_work_folder(locate_work_folder(table, out), out) as work:
+        outputs, parts_found = plan_outputs(table, out, job)  # another job may have ended in the meantime
+        state = _resume_or_fit(table, source, method, work, job, seed=seed, engine=engine, clock=clock)
+        with clock.measure_step("write"), _explain_interruption(table, out, job):
+            overlap = len(outputs) < engine.workers  # threads that have no part of their own help with one
+            task = WriteTask(table, state.labels, state.map.to_float32(), job, overlap, dropped)
+            engine.run_all(task, outputs, "writing")
+        remove_leftovers(table, out)
     return CloakedTable(
         rows=table.rows,
         d=table.d,
-        counts=summary.counts,
-        displacement=summary.displacement,
+        counts=state.summary.counts,
+        displacement=state.summary.displacement,
         parts_written=len(outputs),
         parts_found=parts_found,
         seconds=clock.seconds,
-        notes=summary.notes,
+        notes=[*state.summary.notes, *([] if table.keeps_number_type else [NUMBER_TYPE_NOTE])],
+        target_columns=targets,
     )
 
 
-def check_targets(table: Table, source: AttributeSource) -> None:
-    """Refuse a missing target, or one that is no column of a table with attributes."""
-    if not source.names:
-        known = ", ".join(table.other_columns) if source.path is None else f"see {source.path}"
-        raise UsageError(f"A large table needs `target`, the name of an attribute. Columns: {known}.")
-    for name in source.names if source.path is None else ():
-        if name not in table.other_columns:
-            raise unknown_name(f"column in {table.path}", name, table.other_columns)
+def _require_streaming(method: Any) -> None:
+    if not isinstance(method, StreamingDefense):
+        names = ", ".join(traits.name for traits in DEFENSES.all_traits() if traits.streams)
+        raise UsageError(f"{type(method).__name__} needs the whole table in memory. Methods for large tables: {names}.")
+
+
+def list_target_columns(table: Table, names: Sequence[str]) -> tuple[str, ...]:
+    """List the columns of the table that hold a target, in any spelling of its name."""
+    simple = {name.casefold() for name in names}
+    return tuple(column for column in table.other_columns if column.casefold() in simple)
+
+
+@contextmanager
+def _explain_interruption(table: Table, out: Path, job: str) -> Iterator[None]:
+    """Add to any error within this block what remains of the job."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(describe_remains(table, out, job))
+        raise
+
+
+def _resume_or_fit(
+    table: Table,
+    source: AttributeSource,
+    method: StreamingDefense,
+    work: Path,
+    job: str,
+    *,
+    seed: int,
+    engine: TaskEngine,
+    clock: Clock,
+) -> _JobState:
+    """Load what this job saved before it was interrupted, or make it."""
+    saved = load_cell_map(work, job)
+    if saved is not None:
+        return _JobState(_reload_labels(table, source, work), *saved)
+    clear_work_folder(work)  # of another job
+    with clock.measure_step("look"):
+        labels, counts = scan_labels(table, source, engine, work)
+    fitted, summary = _fit_cell_map(table, labels, counts, method, seed, engine=engine, clock=clock)
+    save_cell_map(work, job, fitted, summary)
+    return _JobState(labels, fitted, summary)
 
 
 def scan_labels(table: Table, source: AttributeSource, engine: TaskEngine, work: Path) -> tuple[Labels, IntArray]:
@@ -160,13 +221,15 @@ def scan_labels(table: Table, source: AttributeSource, engine: TaskEngine, work:
         labels.check_overlap(result.counts, source)
         return labels, result.counts
     assert result.values is not None
-    pq.write_table(result.values, work / "values.parquet")
+    path = work / VALUES_NAME
+    with explain_full_disk(path), write_atomically(path, private=True) as temporary:
+        pq.write_table(result.values, temporary)
     labels = build_labels(table, source, result.values)
     return labels, labels.count_cells(result.values)
 
 
 def _reload_labels(table: Table, source: AttributeSource, work: Path) -> Labels:
-    return build_labels(table, source, None if source.path is not None else pq.read_table(work / "values.parquet"))
+    return build_labels(table, source, None if source.path is not None else pq.read_table(work / VALUES_NAME))
 
 
 def _fit_cell_map(
@@ -189,6 +252,7 @@ def _fit_cell_map(
     with clock.measure_step("learn"):
         state = engine.reduce(gather, table.list_spans(), CellState.merge, "learning")
     moments, sketch = state.moments, state.sketch
+    _check_moments(moments, table)
     del state  # the sketch takes most of the memory: one copy of it is enough
     pa.default_memory_pool().release_unused()
     with clock.measure_step("fit"):
@@ -198,6 +262,14 @@ def _fit_cell_map(
         fitted, notes = method.fit_cells(statistics, make_generator(seed, "cloak"))
         displacement = measure_displacement(fitted, statistics)
     return fitted, FitSummary(labels.count_classes(counts), displacement, [*labels.notes, *notes])
+
+
+def _check_moments(moments: Moments, table: Table) -> None:
+    """Refuse vectors whose scale cannot be computed with; a few large numbers among many are found too."""
+    pooled = moments.pool_classes()
+    variance = pooled.covariance[0].diagonal().clamp(min=0)
+    largest = float((pooled.mean[0].square() + variance).max()) ** 0.5
+    check_scale(largest, float(variance.max()) ** 0.5, table.path)
 
 
 def _compute_quota(counts: IntArray, codes: IntArray, d: int) -> IntArray:

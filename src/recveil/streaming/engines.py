@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from queue import Full, Queue
 from threading import Event, Thread
@@ -20,10 +21,31 @@ import torch
 
 from recveil.core.progress import RowCount, track_progress
 
-__all__ = ["TaskEngine", "ThreadEngine", "limit_torch_threads", "merge_in_tree", "read_ahead"]
+__all__ = [
+    "TaskEngine",
+    "TaskStopped",
+    "ThreadEngine",
+    "limit_torch_threads",
+    "merge_in_tree",
+    "raise_if_stopped",
+    "read_ahead",
+]
 
 S = TypeVar("S")
 Task = TypeVar("Task", bound=Any)
+
+_STOP_EVENT: ContextVar[Event | None] = ContextVar("stop_event", default=None)
+
+
+class TaskStopped(Exception):  # noqa: N818 - nothing is wrong with the task
+    """Raised in a task whose result nobody waits for, since another task failed or the user interrupted the run."""
+
+
+def raise_if_stopped() -> None:
+    """Stop the task that this thread runs if nobody waits for it; long tasks call this once in a while."""
+    event = _STOP_EVENT.get()
+    if event is not None and event.is_set():
+        raise TaskStopped
 
 
 class TaskEngine(Protocol):
@@ -71,17 +93,22 @@ class ThreadEngine:
             waiting: deque[tuple[Task, Future[S]]] = deque()
             remaining = iter(tasks)
             results: list[S] = []
+            stopped = Event()
+
+            def run_task(task: Task) -> S:
+                _STOP_EVENT.set(stopped)
+                return work(task)
 
             def finish_tasks() -> Iterator[RowCount]:
                 for task in remaining:
-                    waiting.append((task, pool.submit(work, task)))
+                    waiting.append((task, pool.submit(run_task, task)))
                     if len(waiting) > self.workers:
                         break
                 while waiting:
                     task, future = waiting.popleft()
                     results.append(future.result())
                     for following in remaining:  # one more for the one that is done
-                        waiting.append((following, pool.submit(work, following)))
+                        waiting.append((following, pool.submit(run_task, following)))
                         break
                     yield RowCount(task.rows)
 
@@ -89,6 +116,7 @@ class ThreadEngine:
                 for _ in track_progress(finish_tasks(), label, sum(task.rows for task in tasks)):
                     yield results.pop()
             finally:
+                stopped.set()  # tasks that still run end soon, and remove what they have half written
                 for _, future in waiting:
                     future.cancel()
 
@@ -150,7 +178,7 @@ def read_ahead(items: Iterable[S], depth: int = 2) -> Iterator[S]:
         except BaseException as error:  # noqa: BLE001 - raised where the items are asked for
             put_item((False, error))
 
-    maker = Thread(target=make_items, daemon=True)
+    maker = Thread(target=copy_context().run, args=(make_items,), daemon=True)
     maker.start()
     try:
         while True:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from recveil.core.errors import UsageError
-from recveil.core.files import check_output_file, check_output_folder, make_folder, write_atomically
+from recveil.core.files import check_output_file, check_output_folder, write_atomically
 from recveil.data.io.vectors import PARQUET_SUFFIXES
 from recveil.defenses.embeddings.cell_maps import CellMap, StreamingDefense
 from recveil.streaming.block_table import Table
 from recveil.streaming.labels import AttributeSource
 from recveil.streaming.parquet_parts import is_finished
 from recveil.streaming.passes import PartOutput
+from recveil.streaming.work_folder import MAP_NAME, explain_full_disk
 
 __all__ = [
     "FitSummary",
     "compute_job_id",
+    "describe_remains",
     "load_cell_map",
-    "make_work_folder",
+    "locate_work_folder",
     "plan_outputs",
     "remove_leftovers",
     "save_cell_map",
@@ -44,8 +46,10 @@ class FitSummary:
     notes: list[str]
 
 
-def compute_job_id(table: Table, source: AttributeSource, method: StreamingDefense, seed: int) -> str:
-    """Compute an id from the input files, targets, defense and seed.
+def compute_job_id(
+    table: Table, source: AttributeSource, method: StreamingDefense, seed: int, dropped: Sequence[str] = ()
+) -> str:
+    """Compute an id from the input files, targets, defense, seed and columns that are left out.
 
     A file that was modified counts as another file.
 
@@ -54,6 +58,7 @@ def compute_job_id(table: Table, source: AttributeSource, method: StreamingDefen
         source: where the attributes are.
         method: the defense.
         seed: seed of the defense.
+        dropped: columns that are left out of the output.
 
     Returns:
         A hexadecimal digest.
@@ -67,6 +72,7 @@ def compute_job_id(table: Table, source: AttributeSource, method: StreamingDefen
         "method": type(method).__name__,
         "options": options,
         "seed": seed,
+        "dropped": list(dropped),
         "facts": {**asdict(source), "path": str(source.path)},
         "files": [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files],
         "ids": None if table.ids is None else hashlib.sha256(str(table.ids).encode()).hexdigest(),
@@ -108,26 +114,29 @@ def plan_outputs(table: Table, out: Path, job: str) -> tuple[list[PartOutput], i
     return [output for output in outputs if output.path not in done], len(done)
 
 
-def make_work_folder(table: Table, out: Path) -> Path:
-    """Make the hidden folder for the state of a job; only its owner may read it."""
-    folder = make_folder(out) / ".recveil" if table.path.is_dir() else out.with_name(f".{out.name}.recveil")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+def locate_work_folder(table: Table, out: Path) -> Path:
+    """Return the place of the hidden folder for the state of a job."""
+    return out / ".recveil" if table.path.is_dir() else out.with_name(f".{out.name}.recveil")
 
 
-def remove_leftovers(folder: Path, table: Table, out: Path) -> None:
-    """Remove the state of the job and half-written files of runs that were killed.
+def describe_remains(table: Table, out: Path, job: str) -> str:
+    """Return the sentence about what a job that was interrupted while it wrote leaves behind."""
+    finished = sum(is_finished(out / part.path.name, job) for part in table.parts) if table.path.is_dir() else 0
+    parts = f"{finished} of {len(table.parts)} parts and " if finished else ""
+    return (
+        f"{parts or 'Only '}the map in {locate_work_folder(table, out)}, which would disclose classes, "
+        f"remain{'s' * (not parts)}; the same command continues with the missing parts."
+    )
 
-    Args:
-        folder: the hidden folder.
-        table: the table.
-        out: folder or file that was written.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    names = [part.path.name for part in table.parts] if table.path.is_dir() else [out.name]
+
+def remove_leftovers(table: Table, out: Path) -> None:
+    """Remove half-written files of runs that were killed; this job must hold the lock of the output."""
+    folder, names = out.parent, [out.name]
+    if table.path.is_dir():
+        folder, names = out, [part.path.name for part in table.parts]
     prefixes = tuple(f".{name}." for name in names)
-    for path in folder.parent.iterdir():
-        if path.name.startswith(prefixes) and path.suffix == Path(names[0]).suffix:
+    for path in folder.iterdir():
+        if path.is_file() and path.name.startswith(prefixes) and path.suffix == Path(names[0]).suffix:
             path.unlink()
 
 
@@ -142,20 +151,21 @@ def save_cell_map(folder: Path, job: str, fitted: CellMap, summary: FitSummary) 
     """
     from safetensors.numpy import save_file
 
-    with write_atomically(folder / "map.safetensors") as temporary:
+    path = folder / MAP_NAME
+    with explain_full_disk(path), write_atomically(path, private=True) as temporary:
         save_file(fitted.to_arrays(), temporary, metadata={"job": job, "summary": json.dumps(asdict(summary))})
 
 
 def load_cell_map(folder: Path, job: str) -> tuple[CellMap, FitSummary] | None:
-    """Load the map that this job saved; None if there is none."""
+    """Load the map that this job saved; None if there is none, or if it is damaged."""
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(folder / "map.safetensors", framework="numpy") as file:
+        with safe_open(folder / MAP_NAME, framework="numpy") as file:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError):
+        if header.get("job") != job:
+            return None
+        return CellMap.from_arrays(arrays), FitSummary(**json.loads(header["summary"]))
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError):
         return None
-    if header.get("job") != job:
-        return None
-    return CellMap.from_arrays(arrays), FitSummary(**json.loads(header["summary"]))

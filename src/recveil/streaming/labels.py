@@ -6,10 +6,10 @@ same code as in memory. The classes of all targets together make a cell, a numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.types import UNDISCLOSED, Attribute, IntArray
 from recveil.data.io.attributes import make_attributes
-from recveil.data.io.tables import USER_NAMES, require_column
-from recveil.data.io.vectors import PARQUET_SUFFIXES, read_rows
 from recveil.streaming.block_table import Table
 from recveil.streaming.id_hashes import Hashes, hash_ids
-from recveil.streaming.parquet_parts import list_part_files, open_parquet, read_batches
+from recveil.streaming.target_columns import check_target_column, find_id_column, read_columns, simplify_values
 
-__all__ = ["AttributeSource", "Labels", "Target", "count_values", "build_labels", "merge_values"]
+__all__ = ["AttributeSource", "Labels", "Target", "check_targets", "count_values", "build_labels", "merge_values"]
 
 MAX_DISTINCT_VALUES = 1_000_000
 """Distinct combinations of values."""
@@ -43,7 +41,7 @@ class AttributeSource:
 
     Attributes:
         path: file or folder that holds them; None if the table itself does.
-        names: columns of the targets.
+        names: columns of the targets; a name that is given twice counts once.
         numeric: columns to be read as numbers.
         bins: cut points that turn numbers into classes.
     """
@@ -52,6 +50,9 @@ class AttributeSource:
     names: tuple[str, ...]
     numeric: Sequence[str] = ()
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(dict.fromkeys(self.names)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ class Target:
 
     def encode_values(self, values: pa.Array | pa.ChunkedArray) -> IntArray:
         """Return the class of each value."""
-        place = pc.fill_null(pc.index_in(_decode_dictionary(values), value_set=self.values), -1)
+        place = pc.fill_null(pc.index_in(simplify_values(values, self.name), value_set=self.values), -1)
         codes: IntArray = np.append(self.codes, UNDISCLOSED)[np.asarray(place)]
         return codes
 
@@ -127,7 +128,7 @@ class Labels:
     @property
     def n_cells(self) -> int:
         """Number of possible cells."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     @property
     def codes(self) -> IntArray:
@@ -160,6 +161,19 @@ class Labels:
             raise DataError(f"No user of the table has a known class in {source.path}. Use the same ids in both.")
 
 
+def check_targets(table: Table, source: AttributeSource) -> None:
+    """Refuse a missing target, one that is no column of a table with attributes, or one that holds no classes."""
+    if not source.names:
+        known = ", ".join(table.other_columns) if source.path is None else f"see {source.path}"
+        raise UsageError(f"A large table needs `target`, the name of an attribute. Columns: {known}.")
+    if COUNT_COLUMN in source.names:
+        raise UsageError(f"The name '{COUNT_COLUMN}' is used by recveil itself. Rename this column.")
+    for name in source.names if source.path is None else ():
+        if name not in table.other_columns:
+            raise unknown_name(f"column in {table.path}", name, table.other_columns)
+        check_target_column(table.schema, name, table.path)
+
+
 def build_labels(table: Table, source: AttributeSource, values: pa.Table | None) -> Labels:
     """Build the classes of the targets.
 
@@ -179,12 +193,13 @@ def build_labels(table: Table, source: AttributeSource, values: pa.Table | None)
         targets, notes = _build_targets(values, source)
         return Labels(targets, table.id_column, notes)
     assert source.path is not None
-    key, key_type = _read_id_column(source.path, source.names)
+    key, key_type = find_id_column(source.path, source.names)
     counted = None
-    for rows in _read_columns(source.path, list(source.names)):
+    for rows in read_columns(source.path, list(source.names)):
         piece = count_values(rows, source.names)
         counted = piece if counted is None else merge_values(counted, piece)
-    assert counted is not None
+    if counted is None:
+        raise DataError(f"{source.path} has no rows. Check that it was written whole.")
     targets, notes = _build_targets(counted, source)
     id_type = table.schema.field(table.id_column).type if table.schema is not None else pa.int64()
     id_type = id_type if table.ids is None else table.ids.type
@@ -197,7 +212,7 @@ def _build_lookup(source: AttributeSource, key: str, targets: Sequence[Target], 
     """Read the cell of each user from a file of attributes."""
     assert source.path is not None
     hash_parts, cell_parts = [], []
-    for rows in _read_columns(source.path, [key, *source.names]):
+    for rows in read_columns(source.path, [key, *source.names]):
         hash_parts.append(hash_ids(rows.column(key), source.path, text=text))
         cell_parts.append(_encode_cells(targets, rows))
     hashes, cells = np.concatenate(hash_parts), np.concatenate(cell_parts)
@@ -211,9 +226,11 @@ def _build_lookup(source: AttributeSource, key: str, targets: Sequence[Target], 
 
 def count_values(rows: pa.RecordBatch | pa.Table, names: Sequence[str]) -> pa.Table:
     """Count the rows of each combination of values in these columns."""
-    plain = pa.table({name: _decode_dictionary(rows.column(name)) for name in names})
-    counted = plain.group_by(list(names)).aggregate([([], "count_all")])
-    return counted.rename_columns([COUNT_COLUMN if name == "count_all" else name for name in counted.column_names])
+    # Numbers in place of the names, since a column may be called like the aggregate.
+    keys = [str(number) for number in range(len(names))]
+    plain = pa.table({key: simplify_values(rows.column(name), name) for key, name in zip(keys, names, strict=True)})
+    counted = plain.group_by(keys).aggregate([([], "count_all")])
+    return counted.select([*keys, "count_all"]).rename_columns([*names, COUNT_COLUMN])
 
 
 def merge_values(first: pa.Table, second: pa.Table) -> pa.Table:
@@ -226,9 +243,7 @@ def merge_values(first: pa.Table, second: pa.Table) -> pa.Table:
             f"{' and '.join(names)} have more than {MAX_DISTINCT_VALUES:,} distinct values. Name columns that hold "
             "classes, or round the numbers first."
         )
-    return total.rename_columns(
-        [COUNT_COLUMN if name == f"{COUNT_COLUMN}_sum" else name for name in total.column_names]
-    )
+    return total.select([*names, f"{COUNT_COLUMN}_sum"]).rename_columns([*names, COUNT_COLUMN])
 
 
 def _build_targets(counted: pa.Table, source: AttributeSource) -> tuple[tuple[Target, ...], tuple[str, ...]]:
@@ -248,9 +263,13 @@ def _build_targets(counted: pa.Table, source: AttributeSource) -> tuple[tuple[Ta
         distinct = values.column(name).combine_chunks().unique()
         first = np.asarray(pc.index_in(distinct, value_set=values.column(name).combine_chunks()))
         targets.append(Target(name, attribute.labels, distinct, attribute.codes[first]))
-    cells = int(np.prod([len(target.labels) + 1 for target in targets]))
+    cells = math.prod(len(target.labels) + 1 for target in targets)
     if cells > MAX_CELLS:
-        raise UsageError(f"The targets have {cells:,} combinations of classes. Name fewer; at most {MAX_CELLS:,} work.")
+        number = f"{cells:,}" if cells < 10**9 else f"{float(cells):.0e}"
+        raise UsageError(
+            f"The {len(targets)} targets have {number} combinations of classes, and at most {MAX_CELLS:,} work. Name "
+            "fewer targets, or merge classes."
+        )
     return tuple(targets), tuple(notes)
 
 
@@ -272,14 +291,23 @@ def _merge_single_users(attribute: Attribute, counts: IntArray) -> tuple[Attribu
         raise DataError(f"'{attribute.name}' has no two classes of two users or more. Choose another target.")
     remaining = np.setdiff1d(np.arange(len(n)), merged[1:])
     new = np.searchsorted(remaining, np.where(np.isin(np.arange(len(n)), merged), merged[0], np.arange(len(n))))
-    labels = tuple("rest" if k == merged[0] else attribute.labels[k] for k in remaining)
+    rest = _name_rest([attribute.labels[k] for k in remaining if k != merged[0]], attribute.name)
+    labels = tuple(rest if k == merged[0] else attribute.labels[k] for k in remaining)
     names = ", ".join(f"'{attribute.labels[k]}'" for k in merged)
     note = (
-        f"{attribute.name}: a class of one user cannot be protected alone. {names} were made one class, 'rest', of "
+        f"{attribute.name}: a class of one user cannot be protected alone. {names} were made one class, '{rest}', of "
         f"{int(n[merged].sum())} users."
     )
     codes = np.append(new, UNDISCLOSED)[attribute.codes].astype(np.int64)
     return replace(attribute, codes=codes, labels=labels), [note]
+
+
+def _name_rest(labels: Sequence[str], name: str) -> str:
+    """Return a label for merged classes that no other class has."""
+    rest = "rest" if "rest" not in labels else f"rest of {name}"
+    while rest in labels:
+        rest = f"{rest} (merged)"
+    return rest
 
 
 def _encode_cells(targets: Sequence[Target], rows: pa.RecordBatch | pa.Table) -> NDArray[np.int16]:
@@ -293,36 +321,5 @@ def _encode_cells(targets: Sequence[Target], rows: pa.RecordBatch | pa.Table) ->
     return cell
 
 
-def _decode_dictionary(values: pa.Array | pa.ChunkedArray) -> Any:
-    kind = values.type
-    return values.cast(kind.value_type) if pa.types.is_dictionary(kind) else values
-
-
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _read_id_column(path: Path, names: Sequence[str]) -> tuple[str, pa.DataType]:
-    """Read the name and type of the id column; the named columns must exist."""
-    if path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES:
-        with open_parquet(list_part_files(path)[0]) as file:
-            schema = file.schema_arrow
-    else:
-        schema = read_rows(path).schema
-    key = require_column(schema.empty_table(), USER_NAMES, path)
-    for name in names:
-        if name not in schema.names:
-            raise unknown_name(f"attribute in {path}", name, [other for other in schema.names if other != key])
-    kind = schema.field(key).type
-    return key, kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _read_columns(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch | pa.Table]:
-    """Read these columns of a file or folder of attributes, piece by piece."""
-    if not path.is_dir() and path.suffix.lower() not in PARQUET_SUFFIXES:
-        yield read_rows(path).select(columns)
-        return
-    for file in list_part_files(path):
-        with open_parquet(file) as opened:
-            groups = range(opened.num_row_groups)
-        yield from read_batches(file, groups, columns, 1 << 20)

@@ -1,7 +1,8 @@
-"""Vectors in a .npy file: its header, ranges of its rows, and the header of a file of the same type."""
+"""Vectors in a .npy file: its header, ranges of its rows, and the header and rows of a defended copy."""
 
 from __future__ import annotations
 
+import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,6 +13,22 @@ from numpy.typing import NDArray
 from recveil.core.errors import DataError
 
 __all__ = ["NpyHeader", "read_npy_header", "read_npy_rows", "write_npy_header"]
+
+_MAGIC = b"\x93NUMPY"
+
+# What NumPy raises on damaged headers, which it reads as Python literals.
+_READ_ERRORS = (
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    OSError,
+    ArithmeticError,
+    SyntaxError,
+    MemoryError,
+    RecursionError,
+    tokenize.TokenError,
+)
 
 
 @dataclass(frozen=True)
@@ -30,16 +47,27 @@ class NpyHeader:
     d: int
     dtype: np.dtype[Any]
 
+    @property
+    def output_dtype(self) -> np.dtype[Any]:
+        """Type of the numbers in a defended copy; whole numbers and 16-bit floats become 32-bit floats."""
+        is_kept = np.issubdtype(self.dtype, np.floating) and self.dtype.itemsize >= 4
+        return self.dtype if is_kept else np.dtype(np.float32)
+
 
 def read_npy_header(path: Path) -> NpyHeader:
-    """Read the header of a file; the file must hold a table of floats."""
+    """Read the header of a file, which must hold a table of numbers and all the rows that the header names."""
     try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        with path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise ValueError("not a .npy file")
+        with np.errstate(over="raise"):  # a header may claim more rows than NumPy can count
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    except _READ_ERRORS as error:
         raise DataError(f"{path} is not a whole .npy file of plain numbers. Write it again.") from error
     is_table = isinstance(mapped, np.memmap) and mapped.ndim == 2 and mapped.size and mapped.flags.c_contiguous
-    if not is_table or not np.issubdtype(mapped.dtype, np.floating):
-        raise DataError(f"{path} holds no row-major table of floats. Write it with one row for each user.")
+    is_number = np.issubdtype(mapped.dtype, np.floating) or np.issubdtype(mapped.dtype, np.integer)
+    if not is_table or not is_number or np.issubdtype(mapped.dtype, np.timedelta64):
+        raise DataError(f"{path} holds no row-major table of numbers. Write it as floats, with one row for each user.")
     return NpyHeader(int(mapped.offset), int(mapped.shape[0]), int(mapped.shape[1]), mapped.dtype)
 
 
@@ -62,6 +90,6 @@ def read_npy_rows(path: Path, header: NpyHeader, start: int, rows: int) -> NDArr
 
 
 def write_npy_header(file: BinaryIO, header: NpyHeader, rows: int) -> None:
-    """Write the header of a file with this many rows of the same size and type."""
-    fields = {"descr": header.dtype.str, "fortran_order": False, "shape": (rows, header.d)}
+    """Write the header of a defended copy with this many rows."""
+    fields = {"descr": header.output_dtype.str, "fortran_order": False, "shape": (rows, header.d)}
     np.lib.format.write_array_header_2_0(file, fields)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from recveil.core.errors import DataError, UsageError
 from recveil.data.io.vectors import PARQUET_SUFFIXES
+from recveil.streaming.engines import raise_if_stopped
 
 __all__ = ["JOB_KEY", "is_finished", "open_parquet", "list_part_files", "read_batches", "copy_writer_options"]
 
@@ -57,7 +58,9 @@ def read_batches(path: Path, groups: Sequence[int], columns: Sequence[str], rows
     with open_parquet(path) as file:
         for group in groups:
             try:
-                yield from file.iter_batches(rows, [group], columns=list(columns), use_threads=False)
+                for batch in file.iter_batches(rows, [group], columns=list(columns), use_threads=False):
+                    raise_if_stopped()
+                    yield batch
             except (pa.ArrowException, OSError) as error:
                 raise _make_read_error(path, error) from error
 

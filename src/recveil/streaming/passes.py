@@ -5,7 +5,6 @@ A task is a frozen dataclass that is called with a span or a part. It does not d
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,17 +25,21 @@ from recveil.streaming.labels import Labels, count_values, merge_values
 from recveil.streaming.map_application import apply_cell_map
 from recveil.streaming.parquet_parts import is_finished
 from recveil.streaming.sketch import Sketch
+from recveil.streaming.target_columns import convert_views
+from recveil.streaming.work_folder import explain_full_disk
 from recveil.transport.moments import Moments
 
 __all__ = [
     "CellState",
     "GatherTask",
     "PartOutput",
+    "RowTask",
     "SampleTask",
     "ScanResult",
     "ScanTask",
     "WriteTask",
     "check_unique_ids",
+    "stack_rows",
 ]
 
 
@@ -86,7 +89,8 @@ class ScanTask:
                 cells = self.labels.assign_cells(block.columns, span.part.path)
                 result = ScanResult(counts=np.bincount(cells, minlength=self.labels.n_cells).astype(np.int64))
             total = result if total is None else total.merge(result)
-        with write_atomically(self.folder / f"{span.start}.ids") as temporary:
+        path = self.folder / f"{span.start}.ids"
+        with explain_full_disk(path), write_atomically(path, private=True) as temporary:
             write_sorted_run(temporary, hashes)
         assert total is not None
         return total
@@ -106,7 +110,7 @@ def check_unique_ids(table: Table, folder: Path) -> None:
     ids, files = [], []
     for span in table.list_spans():
         for block in table.read_blocks(span, [table.id_column], vectors=False):
-            block_ids = block.columns.column(table.id_column)
+            block_ids = convert_views(block.columns.column(table.id_column))
             is_repeated = np.isin(hash_ids(block_ids, span.part.path), repeated_hashes)
             ids += block_ids.filter(pa.array(is_repeated)).to_pylist()
             files += [span.part.path.name] * int(is_repeated.sum())
@@ -189,6 +193,30 @@ class SampleTask:
         return total
 
 
+@dataclass(frozen=True, eq=False)
+class RowTask:
+    """Reading of the vectors of these rows in a span; the numbers of the rows are in order."""
+
+    table: Table
+    row_numbers: IntArray
+
+    def __call__(self, span: Span) -> NDArray[np.float32]:
+        """Read the rows that lie in one span."""
+        vectors = [np.empty((0, self.table.d), np.float32)]
+        for block in self.table.read_blocks(span, ()):
+            first, last = np.searchsorted(self.row_numbers, [block.start, block.start + len(block.x)])
+            chosen = block.x[self.row_numbers[first:last] - block.start]
+            if not np.isfinite(chosen).all():
+                _raise_not_finite(block, span.part, self.table)
+            vectors.append(chosen)
+        return np.concatenate(vectors)
+
+
+def stack_rows(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the rows of one span after those of another."""
+    return np.concatenate((first, second))
+
+
 @dataclass(frozen=True)
 class PartOutput:
     """A part of the table, and the file to write it to."""
@@ -206,7 +234,7 @@ class PartOutput:
 class WriteTask:
     """Writing of one part with its rows carried by the map of their cells.
 
-    With `overlap` reading and carrying run ahead of writing, in threads of their own.
+    The columns `dropped` are left out. With `overlap` reading and carrying run ahead of writing, in other threads.
     """
 
     table: Table
@@ -214,22 +242,16 @@ class WriteTask:
     map: CellMap
     job: str
     overlap: bool
+    dropped: tuple[str, ...] = ()
 
     def __call__(self, output: PartOutput) -> None:
         """Write one part, whole or not at all, unless this job has already written it."""
         if is_finished(output.path, self.job):
             return
-        try:
-            with self.table.write_part(output.part, output.path, self.job) as write:
-                for columns, x in self._carry_blocks(output.part):
-                    write(columns, x)
-        except OSError as error:
-            if error.errno != errno.ENOSPC and "No space left" not in str(error):
-                raise
-            raise DataError(
-                f"There is no room left for {output.path}. Finished parts stay: free some space and run the same job "
-                "again to resume."
-            ) from error
+        part = output.part
+        with explain_full_disk(output.path), self.table.write_part(part, output.path, self.job, self.dropped) as write:
+            for columns, x in self._carry_blocks(part):
+                write(columns, x)
 
     def _carry_blocks(self, part: TablePart) -> Iterator[tuple[pa.RecordBatch, NDArray[np.float32]]]:
         names = self.labels.columns if self.table.schema is None else self.table.schema.names
