@@ -136,3 +136,15 @@ def test_labels_of_arrays_come_in_many_forms() -> None:
 def test_arguments_that_do_not_fit_together_are_refused(arguments: tuple, error: type, reason: str) -> None:
     with pytest.raises(error, match=reason):
         read_table_input(*arguments)
+
+
+def test_labels_that_look_undisclosed_are_noted_or_kept() -> None:
+    columns = {"user_id": [1, 2, 3], "emb_0": [0.5, 1.5, 2.5], "gender": ["F", "M", "unknown"]}
+    table = read_table_input(pa.table(columns))
+    assert table.attributes["gender"].labels == ("F", "M")
+    assert "1 users labelled 'unknown'" in table.notes[0]
+    labels = {"gender": columns["gender"]}
+    assert read_table_input(np.ones((3, 2)), labels).notes == table.notes
+    kept = read_table_input(pa.table(columns), keep_label=["unknown"])
+    assert kept.attributes["gender"].labels == ("F", "M", "unknown")
+    assert kept.notes == ()

@@ -126,6 +126,7 @@ def make_input_files(options: TableOptions, recommendations: Path | None = None)
         interactions=options.interactions,
         numeric=parse_names(options.numeric),
         bins=parse_bins(options.bins),
+        keep_label=options.keep_label or [],
         stream=options.stream,
     )
 

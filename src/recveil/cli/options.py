@@ -93,6 +93,10 @@ class TableOptions:
     bins: Annotated[
         list[str] | None, typer.Option(help="Edges that cut a numeric column into classes: age=35,45. Repeatable.")
     ] = None
+    keep_label: Annotated[
+        list[str] | None,
+        typer.Option(help="Label to keep as a class though it looks undisclosed, such as none or -1. Repeatable."),
+    ] = None
     item_embeddings: Annotated[Path | None, typer.Option(help="Item vectors: item_id with embedding.")] = None
     interactions: Annotated[Path | None, typer.Option(help="Interactions: user_id, item_id[, timestamp].")] = None
     stream: Annotated[

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import UNDISCLOSED, Attribute, FloatArray
-from recveil.data.io.attributes import make_attributes
+from recveil.data.io.attributes import AttributeTable, make_attributes
 from recveil.data.io.ids import normalize_ids, refuse_duplicates
 from recveil.data.io.tables import USER_NAMES, find_column
 from recveil.data.io.vectors import Vectors, parse_vectors, replace_vectors
@@ -38,6 +38,7 @@ class TableInput:
         original: what was handed in.
         vectors: the vectors with their table; None for arrays.
         columns: names of the vector columns in the DataFrame.
+        notes: columns and labels that were left out.
     """
 
     x: FloatArray
@@ -45,6 +46,7 @@ class TableInput:
     original: Any
     vectors: Vectors | None = None
     columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def replace_vectors(self, x: FloatArray) -> Any:
         """Return the input with these vectors: an array, or a DataFrame of the same library."""
@@ -76,6 +78,7 @@ def read_table_input(
     target: str | Sequence[str] | None = None,
     vectors: str | Sequence[str] | None = None,
     numeric: Sequence[str] = (),
+    keep_label: Sequence[str] = (),
 ) -> TableInput:
     """Read user vectors and attributes.
 
@@ -85,6 +88,7 @@ def read_table_input(
         target: attributes to read from a DataFrame (all if None), or the name of `y`.
         vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
         numeric: attributes that hold numbers.
+        keep_label: labels to keep as classes though they look undisclosed, such as "none".
 
     Raises:
         UsageError: the arguments do not fit together.
@@ -93,7 +97,7 @@ def read_table_input(
     if is_dataframe(data):
         if y is not None:
             raise UsageError("A DataFrame holds the attributes itself. Name them by `target` and leave out `y`.")
-        return _read_dataframe(data, _as_names(target), vectors, numeric)
+        return _read_dataframe(data, _as_names(target), vectors, numeric, keep_label)
     if y is None:
         raise UsageError("An array needs the labels of its users. Give `y`, or a DataFrame with a `target`.")
     if vectors is not None:
@@ -101,18 +105,22 @@ def read_table_input(
     x = np.asarray(data, dtype=np.float32)
     if x.ndim != 2:
         raise DataError(f"The vectors have shape {x.shape}. Give a table with one row for each user.")
-    attributes = _read_labels(y, (_as_names(target) or ["target"])[0], numeric)
+    attributes = _read_labels(y, (_as_names(target) or ["target"])[0], numeric, keep_label)
     for attribute in attributes.values():
         if len(attribute.codes) != len(x):
             raise DataError(
                 f"There are {len(x):,} vectors and {len(attribute.codes):,} labels of '{attribute.name}'. Give one "
                 "label for each row."
             )
-    return TableInput(x, attributes, data)
+    return TableInput(x, attributes, data, notes=attributes.notes)
 
 
 def _read_dataframe(
-    data: Any, names: list[str], vectors: str | Sequence[str] | None, numeric: Sequence[str]
+    data: Any,
+    names: list[str],
+    vectors: str | Sequence[str] | None,
+    numeric: Sequence[str],
+    keep_label: Sequence[str],
 ) -> TableInput:
     table = read_arrow(data)
     if not table.num_rows:
@@ -122,13 +130,13 @@ def _read_dataframe(
     if key in table.column_names:
         refuse_duplicates(normalize_ids(table.column(key), SOURCE), SOURCE, "user")
     others = table.select([name for name in table.column_names if name not in columns and name != key])
-    attributes = make_attributes(others, numeric=numeric, bins={}, keep=names)
+    attributes = make_attributes(others, numeric=numeric, bins={}, keep=names, keep_label=keep_label)
     parsed = parse_vectors(_standardize_names(table, columns, key), SOURCE)
     bad = np.flatnonzero(~np.isfinite(parsed.x).all(axis=1))
     if len(bad):
         raise DataError(f"{len(bad)} of the {len(parsed.x)} vectors hold NaN, infinite or missing numbers.")
     chosen = {name: attributes[name] for name in [*names, *numeric]} if names else attributes
-    return TableInput(parsed.x, chosen, data, parsed, columns)
+    return TableInput(parsed.x, chosen, data, parsed, columns, attributes.notes)
 
 
 def _find_vector_columns(table: pa.Table, named: list[str], reserved: Sequence[str]) -> tuple[str, ...]:
@@ -164,19 +172,18 @@ def _standardize_names(table: pa.Table, columns: tuple[str, ...], key: str) -> p
     return renamed
 
 
-def _read_labels(y: Any, name: str, numeric: Sequence[str]) -> dict[str, Attribute]:
+def _read_labels(y: Any, name: str, numeric: Sequence[str], keep_label: Sequence[str]) -> AttributeTable:
     """Make attributes from labels; -1 among integers, None and NaN are undisclosed."""
     if isinstance(y, Attribute):
-        return {y.name: y}
-    if is_dataframe(y):
-        table = read_arrow(y)
-        return make_attributes(table, numeric=numeric, bins={}, keep=list(table.column_names))
+        return AttributeTable({y.name: y})
     if isinstance(y, Mapping):
-        return {
-            key: attribute for key, labels in y.items() for attribute in _read_labels(labels, key, numeric).values()
-        }
-    labels = _as_column(y)
-    return make_attributes(pa.table({name: labels}), numeric=[n for n in numeric if n == name], bins={}, keep=[name])
+        tables = {key: _read_labels(labels, key, numeric, keep_label) for key, labels in y.items()}
+        attributes = {key: attribute for key, table in tables.items() for attribute in table.values()}
+        return AttributeTable(attributes, [note for table in tables.values() for note in table.notes])
+    table = read_arrow(y) if is_dataframe(y) else pa.table({name: _as_column(y)})
+    names = list(table.column_names)
+    numbers = numeric if is_dataframe(y) else [n for n in numeric if n == name]
+    return make_attributes(table, numeric=numbers, bins={}, keep=names, keep_label=keep_label)
 
 
 def _as_column(labels: ArrayLike) -> pa.Array:

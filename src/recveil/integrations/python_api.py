@@ -33,6 +33,7 @@ def audit(
     target: Names | None = None,
     vectors: Names | None = None,
     numeric: Sequence[str] = (),
+    keep_label: Sequence[str] = (),
     details: bool = True,
     **rules: Any,
 ) -> AuditResult:
@@ -44,6 +45,7 @@ def audit(
         target: attributes to audit (all in the DataFrame if None), or the name of `y`.
         vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
         numeric: attributes that hold numbers; they are audited by regression.
+        keep_label: labels to keep as classes though they look undisclosed, such as "none".
         details: add leak maps, which the report draws.
         **rules: rules of the audit: panel, attacks, folds, repeats, margin, permutations, leak_ratio, seed, device.
 
@@ -58,10 +60,10 @@ def audit(
         >>> rv.audit(X, y, target="gender", repeats=1).verdict
         <Verdict.LEAK: 'leak'>
     """
-    table = read_table_input(data, y, target=target, vectors=vectors, numeric=numeric)
+    table = read_table_input(data, y, target=target, vectors=vectors, numeric=numeric, keep_label=keep_label)
     targets = select_targets(table.attributes, list(table.attributes), "the table", numbers=True)
     result, _ = audit_table(AuditedTable(_summarize(table), table.x, targets), _make_protocol(rules), details=details)
-    return result
+    return result.model_copy(update={"warnings": [*table.notes, *result.warnings]})
 
 
 def cloak(
@@ -72,6 +74,7 @@ def cloak(
     vectors: Names | None = None,
     method: str = "sliced",
     options: Mapping[str, Any] | None = None,
+    keep_label: Sequence[str] = (),
     **rules: Any,
 ) -> CloakResult:
     """Defend a table of user vectors, and audit it before and after.
@@ -83,16 +86,18 @@ def cloak(
         vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
         method: name of the defense.
         options: options of the defense, such as strength.
+        keep_label: labels to keep as classes though they look undisclosed, such as "none".
         **rules: rules of the audits, as for `audit`.
 
     Returns:
         The result; `result.table` is the defended table, an array or a DataFrame of the same library.
     """
-    table = read_table_input(data, y, target=target, vectors=vectors)
+    table = read_table_input(data, y, target=target, vectors=vectors, keep_label=keep_label)
     names = [name for name, attribute in table.attributes.items() if not attribute.is_numeric]
     targets = select_targets(table.attributes, names, "the table")
     defense = ChosenDefense(method, dict(options or {}))
-    cloaked, result = cloak_table(ClearTable(_summarize(table), table.x, targets), defense, _make_protocol(rules))
+    clear = ClearTable(_summarize(table), table.x, targets, notes=table.notes)
+    cloaked, result = cloak_table(clear, defense, _make_protocol(rules))
     return result.with_table(table.replace_vectors(cloaked))
 
 

@@ -44,6 +44,7 @@ class InputFiles:
         interactions: interactions of the users.
         numeric: columns that hold numbers, not classes.
         bins: edges that cut a numeric column into classes.
+        keep_label: labels to keep as classes though they look undisclosed, such as "none".
         stream: read and write in blocks.
     """
 
@@ -56,6 +57,7 @@ class InputFiles:
     interactions: Path | None = None
     numeric: Sequence[str] = ()
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    keep_label: Sequence[str] = ()
     stream: bool = False
 
     def read(self, names: list[str], *, numbers: bool = False) -> tuple[Vectors, list[Attribute], list[str]]:
@@ -65,9 +67,17 @@ class InputFiles:
         """
         table, facts = self._find_tables()
         vectors = read_embeddings(table, self.ids)
-        attributes = read_attributes(facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names)
+        attributes = read_attributes(
+            facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names, keep_label=self.keep_label
+        )
         chosen = names or [name for name, a in attributes.items() if numbers or not a.is_numeric]
-        return vectors, select_targets(attributes, chosen, str(facts), numbers=numbers), list(attributes.notes)
+        notes = [
+            f"{name} was left out: it holds numbers. Cut it into classes by `bins`."
+            for name in attributes
+            if not names and name not in chosen
+        ]
+        targets = select_targets(attributes, chosen, str(facts), numbers=numbers)
+        return vectors, targets, [*attributes.notes, *notes]
 
     def read_surface(self, vectors: Vectors, surface: str, *, seed: int) -> FloatArray:
         """Return what the attacker sees: the vectors themselves, or another surface of the release."""

@@ -11,6 +11,7 @@ from recveil.data.io.attributes import (
     convert_to_numbers,
     cut_numbers,
     drop_empty_classes,
+    is_undisclosed_label,
     join_attributes,
     make_attributes,
 )
@@ -31,8 +32,79 @@ def test_null_empty_and_nan_are_unknown():
     assert decoded(attribute) == ["M", None, None, "F", None, None, "M"]
 
 
-def test_none_is_a_class():
-    assert one(["none", "doctor"]).labels == ("doctor", "none")
+def test_labels_that_look_undisclosed_are_undisclosed_and_counted():
+    words = ["unknown", "N/A", "na", "None", "-", "--", "?", "Missing", "undisclosed", "Not specified"]
+    table = make_attributes(pa.table({"x": ["F", "M", *words, "Prefer not to say", "unknown"]}), bins={})
+    assert table["x"].labels == ("F", "M")
+    assert table["x"].codes.tolist() == [0, 1] + [-1] * 12
+    [note] = table.notes
+    assert "x: 1 users labelled '-' and" in note
+    assert "2 users labelled 'unknown'" in note
+    assert all(f"'{word}'" in note for word in words)
+
+
+def test_labels_are_kept_on_request_and_in_data_sets():
+    assert one(["None", "doctor"], keep_label=["none"]).labels == ("None", "doctor")
+    assert one(["none", "?"], keep_label=None).labels == ("?", "none")
+    assert one([-1, 0, 1], keep_label=["-1"]).labels == ("-1", "0", "1")
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([-1, 0, 1, 0], ("0", "1")),
+        ([18.0, 35.0, 9999.0, -1.0], ("18", "35")),
+        (["18", "35", "999", "unknown"], ("18", "35")),
+        ([1980, 2001, 9999, 999], ("999", "1980", "2001")),
+        ([-1, 1], ("-1", "1")),
+        ([-2, -1, 0, 1], ("-2", "-1", "0", "1")),
+        (["a", "b", "-1"], ("-1", "a", "b")),
+        ([990, 999, 1200], ("990", "999", "1200")),
+    ],
+)
+def test_numbers_are_undisclosed_where_they_stand_apart(values, labels):
+    assert one(values).labels == labels
+
+
+def test_a_label_alone():
+    assert is_undisclosed_label(" N/A ")
+    assert not is_undisclosed_label("-1")
+    assert is_undisclosed_label("-1", ["-1", "0", "1"])
+    assert not is_undisclosed_label("0", ["-1", "0", "1"])
+
+
+def test_rows_may_stand_for_many_users():
+    users = pa.table({"x": ["F", "M", "unknown"]})
+    table = make_attributes(users, bins={}, keep=["x"], row_counts=np.array([5, 6, 1200]))
+    assert "1,200 users labelled 'unknown'" in table.notes[0]
+
+
+def test_codes_among_numbers_are_missing():
+    np.testing.assert_array_equal(one([20, 30, 999, -1], numeric=["x"]).values, [20, 30, np.nan, np.nan])
+    assert one(["20", "unknown", "50"], bins={"x": [35]}).codes.tolist() == [0, -1, 1]
+
+
+def test_columns_that_are_left_out_are_noted():
+    n = MAX_CLASSES + 1
+    columns = {"zip": [f"z{i}" for i in range(n)], "income": np.arange(n) / 7, "tags": [["a"]] * n, "g": ["a"] * n}
+    users = pa.table({**columns, "photo": pa.array([b"\xff"] * n)})
+    table = make_attributes(users, bins={})
+    assert list(table) == ["g"]
+    notes = dict(note.split(" was left out: ") for note in table.notes)
+    assert list(notes) == ["zip", "income", "tags", "photo"]
+    assert "201 distinct values" in notes["zip"]
+    assert "`bins`" in notes["income"]
+    assert "list" in notes["tags"]
+    assert "bytes" in notes["photo"]
+    assert make_attributes(users, bins={}, keep=["g"]).notes == ()
+    for name in ("tags", "photo"):
+        with pytest.raises(DataError, match=f"The column '{name}' holds"):
+            make_attributes(users, bins={}, keep=[name])
+
+
+def test_large_numbers_stay_apart():
+    assert one([1e20, 2e20, 1.0]).labels == ("1", "1e+20", "2e+20")
+    assert len(one([2.0**53 + 2, 2.0**53 + 4, float("inf")]).labels) == 3
 
 
 @pytest.mark.parametrize(

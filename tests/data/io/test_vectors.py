@@ -214,6 +214,8 @@ def test_item_embeddings_have_item_ids(tmp_path: Path) -> None:
         ({"user_id": IDS, "embedding": pa.array([["x"], ["y"], ["z"]])}, "'embedding' .* does not hold numbers"),
         ({"user_id": IDS, "embedding": pa.array([1.0, 2.0, 3.0])}, "holds double, not lists of numbers"),
         ({"user_id": IDS, "emb_0": ["x", "y", "z"]}, "'emb_0' .* does not hold numbers"),
+        ({"user_id": IDS, "emb_0": [True, False, True]}, "'emb_0' .* true and false, not numbers"),
+        ({"user_id": IDS, "embedding": [[True], [False], [True]]}, "'embedding' .* true and false, not numbers"),
         ({"user_id": pa.array([], pa.int64()), "embedding": lists(np.zeros((0, 2)))}, "no rows"),
     ],
 )

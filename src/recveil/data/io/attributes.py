@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -19,6 +19,7 @@ __all__ = [
     "convert_to_numbers",
     "cut_numbers",
     "drop_empty_classes",
+    "is_undisclosed_label",
     "join_attributes",
     "make_attributes",
 ]
@@ -26,7 +27,23 @@ __all__ = [
 MAX_CLASSES = 200
 """Distinct values that a column of classes has at most; a column with more holds names or addresses."""
 
-_UNDISCLOSED_WORDS = ("", "nan", "null")
+_EMPTY_WORDS = ("", "nan", "null")
+_UNDISCLOSED_WORDS = (
+    "-",
+    "--",
+    "?",
+    "unknown",
+    "n/a",
+    "na",
+    "none",
+    "missing",
+    "undisclosed",
+    "not specified",
+    "prefer not to say",
+)
+_UNDISCLOSED_NUMBERS = (-1.0, 999.0, 9999.0)
+_MAX_EXACT_INTEGER = 2.0**53
+"""Whole numbers up to this size are exact as 64-bit floats."""
 
 
 class AttributeTable(dict[str, Attribute]):
@@ -47,37 +64,107 @@ def make_attributes(
     numeric: Sequence[str] = (),
     bins: Mapping[str, Sequence[float]],
     keep: Sequence[str] = (),
+    keep_label: Collection[str] | None = (),
+    row_counts: IntArray | None = None,
 ) -> AttributeTable:
     """Make an attribute of every column; null, empty and NaN are undisclosed.
 
-    Lists and columns with more than `MAX_CLASSES` distinct values are left out unless they are named.
+    So are labels that stand for it (see `is_undisclosed_label`). Lists and columns with more than `MAX_CLASSES`
+    distinct values are left out unless they are named. The notes say so; they are about the columns in `keep`, or about
+    all if there are none.
 
     Args:
         users: one row for each user.
         numeric: columns to keep as numbers.
         bins: columns to cut into classes, with the lower edges of all classes but the first.
         keep: columns to make attributes however many values they have.
+        keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
+        row_counts: users that each row stands for; one if None.
 
     Raises:
-        DataError: a named column does not exist or does not hold numbers.
+        DataError: a named column does not exist, is no text, or does not hold numbers.
     """
     named = {*numeric, *bins, *keep}
     absent = sorted(named - set(users.column_names))
     if absent:
         raise DataError(f"The users have no column '{absent[0]}'. Their columns: {', '.join(users.column_names)}.")
-    attributes = {}
+    attributes, notes = {}, []
     for name in users.column_names:
-        column = users.column(name)
-        if name in bins:
-            attributes[name] = cut_numbers(name, _read_numbers(name, column), bins[name])
-        elif name in numeric:
-            values = _read_numbers(name, column)
-            attributes[name] = Attribute(name, np.full(len(values), UNDISCLOSED, dtype=np.int64), (), values)
-        elif not pa.types.is_nested(column.type):
-            attribute = _read_classes(name, column)
-            if name in keep or len(attribute.labels) <= MAX_CLASSES:
-                attributes[name] = attribute
-    return AttributeTable(attributes)
+        text, reason = _read_text(users.column(name))
+        if text is None:
+            if name in named:
+                raise DataError(f"The column '{name}' {reason}, not one value for each user. Choose another one.")
+            notes += [] if keep else [f"{name} was left out: it {reason}."]
+            continue
+        text, note = _drop_undisclosed_labels(name, text, keep_label, row_counts)
+        attribute = _make_attribute(name, text, bins.get(name), is_numeric=name in numeric)
+        if name not in named and len(attribute.labels) > MAX_CLASSES:
+            notes += [] if keep else [_describe_many_classes(attribute)]
+            continue
+        attributes[name] = attribute
+        notes += note if not keep or name in keep else []
+    return AttributeTable(attributes, notes)
+
+
+def is_undisclosed_label(label: str, labels: Collection[str] = ()) -> bool:
+    """Tell whether a label stands for an undisclosed value, such as "unknown", "N/A" or -1.
+
+    A number does only among other numbers that it is apart from: -1 where two or more others are and none is negative,
+    999 and 9999 where two or more others are and all are less than half of it.
+
+    Args:
+        label: the label, of any case.
+        labels: all labels of its column; without them no number stands for an undisclosed value.
+    """
+    word = label.strip().lower()
+    if word in _EMPTY_WORDS or word in _UNDISCLOSED_WORDS:
+        return True
+    return word in {other.strip().lower() for other in _find_number_codes(labels)}
+
+
+def _find_number_codes(labels: Collection[str]) -> list[str]:
+    """Find the labels among numbers that stand for an undisclosed value."""
+    words = [label for label in labels if label.strip().lower() not in (*_EMPTY_WORDS, *_UNDISCLOSED_WORDS)]
+    try:
+        numbers = np.array([float(word) for word in words], dtype=np.float64)
+    except ValueError:
+        return []
+    is_code = np.isin(numbers, _UNDISCLOSED_NUMBERS)
+    others = numbers[~is_code]
+    if len(others) < 2:
+        return []
+    low, high = others.min(), others.max()
+    apart = np.where(numbers < 0, low >= 0, high < numbers / 2)
+    return [word for word, code in zip(words, is_code & apart, strict=True) if code]
+
+
+def _drop_undisclosed_labels(
+    name: str, text: pa.ChunkedArray, keep_label: Collection[str] | None, row_counts: IntArray | None
+) -> tuple[pa.ChunkedArray, list[str]]:
+    """Make labels null that stand for an undisclosed value; return the sentence that counts their users."""
+    if keep_label is None:
+        return text, []
+    kept = {label.strip().lower() for label in keep_label}
+    labels = [label for label in text.unique().to_pylist() if label is not None and label.lower() not in kept]
+    codes = {label.lower() for label in _find_number_codes(labels)}
+    dropped = sorted(label for label in labels if label.lower() in _UNDISCLOSED_WORDS or label.lower() in codes)
+    if not dropped:
+        return text, []
+    place = pc.fill_null(pc.index_in(text, value_set=pa.array(dropped, pa.string())), -1).to_numpy()
+    is_dropped = place >= 0
+    counts = np.bincount(place[is_dropped], None if row_counts is None else row_counts[is_dropped], len(dropped))
+    parts = [f"{int(count):,} users labelled '{label}'" for label, count in zip(dropped, counts, strict=True) if count]
+    note = f"{name}: {' and '.join(parts)} are treated as undisclosed; name a label by `keep_label` to keep it."
+    return pc.if_else(pa.array(is_dropped), None, text), [note]
+
+
+def _describe_many_classes(attribute: Attribute) -> str:
+    reason = (
+        f"{attribute.name} was left out: it has {len(attribute.labels):,} distinct values, more than {MAX_CLASSES}."
+    )
+    if convert_to_numbers(attribute) is None:
+        return f"{reason} Name it as a target to keep it."
+    return f"{reason} Read it as numbers by `numeric`, or cut it into classes by `bins`."
 
 
 def cut_numbers(name: str, values: FloatArray, edges: Sequence[float]) -> Attribute:
@@ -141,28 +228,50 @@ def _label_bands(cuts: FloatArray) -> tuple[str, ...]:
     return (f"<{low[0]}", *between, f"{low[-1]}+")
 
 
+def _read_text(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray | None, str]:
+    """Read a column as text; None with the reason if it holds lists, or bytes or a type that are no text."""
+    if pa.types.is_nested(column.type):
+        return None, f"holds {column.type}"
+    try:
+        return _convert_to_text(column), ""
+    except pa.ArrowInvalid:
+        return None, "holds bytes that are no text"
+    except pa.ArrowNotImplementedError:
+        return None, f"holds {column.type}"
+
+
 def _convert_to_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type):
         column = column.cast(pa.float64())
         column = pc.if_else(pc.is_nan(column), None, column)
-        if pc.all(pc.equal(pc.floor(column), column), min_count=0).as_py():
-            column = column.cast(pa.int64(), safe=False)
+        # A larger number would be rounded, or become the largest integer, and two classes one.
+        exact = pc.and_(pc.equal(pc.floor(column), column), pc.less_equal(pc.abs(column), _MAX_EXACT_INTEGER))
+        if pc.all(exact, min_count=0).as_py():
+            column = column.cast(pa.int64())
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    return pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=pa.array(_UNDISCLOSED_WORDS)), None, text)
+    return pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=pa.array(_EMPTY_WORDS)), None, text)
 
 
-def _read_numbers(name: str, column: pa.ChunkedArray) -> FloatArray:
+def _make_attribute(name: str, text: pa.ChunkedArray, edges: Sequence[float] | None, *, is_numeric: bool) -> Attribute:
+    if edges is None and not is_numeric:
+        return _read_classes(name, text)
+    values = _read_numbers(name, text)
+    if edges is not None:
+        return cut_numbers(name, values, edges)
+    return Attribute(name, np.full(len(values), UNDISCLOSED, dtype=np.int64), (), values)
+
+
+def _read_numbers(name: str, text: pa.ChunkedArray) -> FloatArray:
     try:
-        values: FloatArray = _convert_to_text(column).cast(pa.float64()).to_numpy().astype(np.float64)
+        values: FloatArray = text.cast(pa.float64()).to_numpy().astype(np.float64)
     except pa.ArrowInvalid:
         raise DataError(f"The column '{name}' holds text that is not a number. Read it as classes instead.") from None
     return np.where(np.isinf(values), np.nan, values)
 
 
-def _read_classes(name: str, column: pa.ChunkedArray) -> Attribute:
-    text = _convert_to_text(column)
+def _read_classes(name: str, text: pa.ChunkedArray) -> Attribute:
     values = [label for label in text.unique().to_pylist() if label is not None]
     labels = _sort_labels(values)
     codes: IntArray = pc.fill_null(pc.index_in(text, value_set=pa.array(labels, pa.string())), UNDISCLOSED).to_numpy()

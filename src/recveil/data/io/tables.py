@@ -215,7 +215,8 @@ def build_dataset(
     if users is not None:
         rows = _find_user_rows(user_ids, users, name)
         columns = users.drop_columns([require_column(users, USER_NAMES, name)]).take(pa.array(rows, mask=rows < 0))
-        attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep)
+        # The labels of a data set are those of its publisher: `none` may be an occupation.
+        attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep, keep_label=None)
     return Dataset(name, user, item, time, user_ids, item_ids, attributes)
 
 

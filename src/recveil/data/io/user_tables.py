@@ -6,7 +6,7 @@ Everything is aligned with the ids of the vectors; ids written as numbers in one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,9 @@ def read_attributes(
     numeric: Sequence[str] = (),
     bins: Mapping[str, Sequence[float]] | None = None,
     keep: Sequence[str] = (),
+    keep_label: Collection[str] | None = (),
 ) -> AttributeTable:
-    """Read one attribute from each column; null and empty are undisclosed.
+    """Read one attribute from each column; null, empty and labels such as "unknown" are undisclosed.
 
     Users who are not among `ids` are dropped; `ids` without a row are undisclosed. The notes say how many there are.
 
@@ -71,6 +72,7 @@ def read_attributes(
         numeric: columns to keep as numbers.
         bins: columns to cut into classes, with the lower edges of all classes but the first.
         keep: columns to make attributes however many values they have.
+        keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
 
     Raises:
         DataError: fewer than half of the users match, a user occurs twice, or there is no column beside the ids.
@@ -84,7 +86,7 @@ def read_attributes(
     if table.num_columns == 1:
         raise DataError(f"{path} has no column besides '{key}'. Add one column for each attribute.")
     columns = table.drop_columns([key]).take(pa.array(rows, mask=rows < 0))
-    attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep)
+    attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep, keep_label=keep_label)
     return AttributeTable(attributes, [*notes, *attributes.notes])
 
 

@@ -233,6 +233,8 @@ def parse_floats(values: pa.Array | pa.ChunkedArray, name: str, path: str | Path
     Raises:
         DataError: an entry is not a number.
     """
+    if pa.types.is_boolean(values.type):
+        raise DataError(f"The column '{name}' of {path} holds true and false, not numbers. Correct or remove it.")
     try:
         # Floats keep their width: a conversion would double the memory of a large table.
         floats = values if pa.types.is_floating(values.type) else values.cast(pa.float64())
