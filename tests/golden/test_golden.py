@@ -132,7 +132,10 @@ def check(name: str, document: object) -> None:
     assert not lines, f"{name} changed in {len(lines)} places:\n" + "\n".join(lines[:20])
 
 
-@pytest.mark.parametrize("name", FLOWS)
+SLOW = {"demo"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in FLOWS])
 def test_the_document_of_a_command_is_the_recorded_one(name: str, world: Path) -> None:
     check(name, json.loads(run(world, *FLOWS[name], "--json", "--quiet")))
 

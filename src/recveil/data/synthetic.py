@@ -58,15 +58,15 @@ class World:
     bayes: Mapping[str, float]
 
 
-def make_demo_world(seed: int = 0) -> World:
-    """Make the demo world: 3,000 users, 800 items, 150,000 interactions.
+def make_demo_world(seed: int = 0, *, n_users: int = 3_000) -> World:
+    """Make the demo world: 800 items, 50 interactions a user.
 
     Gender leaks strongly, age moderately, handedness not at all.
     """
     leaks = {"gender": 1.7, "age": 1.5, "handedness": 0.0}
     return make_world(
-        n_users=3_000,
-        n_interactions=150_000,
+        n_users=n_users,
+        n_interactions=50 * n_users,
         leaks=leaks,
         d=24,
         strength=2.4,

@@ -30,8 +30,11 @@ __all__ = ["run_demo"]
 
 NAME = "embedded world"
 MODEL = "bprmf"
-MODEL_OPTIONS = {"embedding_size": 32}
-DEFENSE = ChosenDefense("sliced")
+MODEL_OPTIONS = {"embedding_size": 16}
+DEFENSE = ChosenDefense("sliced", {"rounds": 15})
+N_USERS = 6_000
+"""Users enough for the verdict `none`: with 3,000 the audit cannot resolve the margin."""
+
 PROTECTED = ("gender",)
 LIST_LENGTH = 20
 NOTES = (
@@ -49,13 +52,13 @@ def run_demo(
         out: folder to write into; made if missing.
         seed: the same seed gives the same numbers.
         device: torch device.
-        protocol: the rules of the audits; one repeat of the fast panel if None.
+        protocol: the rules of the audits; two repeats of the fast panel if None.
     """
     clock = Clock()
     check_output_folder(out)
-    protocol = protocol or AuditProtocol(repeats=1, seed=seed, device=device)
+    protocol = protocol or AuditProtocol(seed=seed, device=device)
     with clock.measure_step("make the world"):
-        world = make_demo_world(seed)
+        world = make_demo_world(seed, n_users=N_USERS)
         split = leave_one_out(world.dataset)
     recipe = ReleaseRecipe(
         MODEL, lambda chosen: MODELS.make(MODEL, device=device, **MODEL_OPTIONS), LIST_LENGTH, seed, device
@@ -99,7 +102,12 @@ def _summarize_world(world: World, x: FloatArray) -> InputSummary:
 def _summarize_defense(before: FloatArray, after: FloatArray) -> DefenseSummary:
     moved = measure_displacement(before, after)
     return DefenseSummary(
-        name=DEFENSE.name, strength=1.0, targets=list(PROTECTED), displacement=moved, notes=list(NOTES)
+        name=DEFENSE.name,
+        strength=1.0,
+        targets=list(PROTECTED),
+        displacement=moved,
+        options=dict(DEFENSE.options),
+        notes=list(NOTES),
     )
 
 
