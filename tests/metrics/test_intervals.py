@@ -89,6 +89,14 @@ def test_an_advantage_is_floored_at_chance_and_keeps_both_distances_from_it(shif
     assert estimate_advantage(-signed, SHARE, 70).high == pytest.approx(got.high)
 
 
+def test_intervals_stay_inside_their_range() -> None:
+    wide = np.array([0.1, 0.9])  # two folds
+    assert estimate_advantage(wide, 1.0, 10).high == 1.0
+    assert estimate_advantage(-wide, 1.0, 10).high == 1.0
+    recall = estimate_corrected_mean(wide, 1.0, 10, lowest=0.0, highest=1.0)
+    assert (recall.value, recall.low, recall.high) == (0.5, 0.0, 1.0)
+
+
 def test_one_fold_has_no_interval() -> None:
     got = estimate_corrected_mean(np.array([0.7]), SHARE, 5)
     assert got.value == 0.7

@@ -43,20 +43,24 @@ def compute_corrected_error(scores: FloatArray, test_share: float) -> float:
     return math.sqrt((1 / J + test_share) * float(np.var(scores, ddof=1))) if J > 1 else math.nan
 
 
-def estimate_corrected_mean(scores: FloatArray, test_share: float, n: int) -> Estimate:
+def estimate_corrected_mean(
+    scores: FloatArray, test_share: float, n: int, *, lowest: float = -math.inf, highest: float = math.inf
+) -> Estimate:
     """Estimate the mean of fold scores with its corrected interval.
 
     Args:
         scores: score of each fold.
         test_share: n_test / n_train of a fold.
         n: number of users behind the scores.
+        lowest: smallest possible score; the interval does not reach below it.
+        highest: largest possible score.
 
     Returns:
         The mean with its 95 % interval; the ends are NaN for a single fold.
     """
     value = float(np.mean(scores))
     half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(scores) - 1)) * compute_corrected_error(scores, test_share)
-    return Estimate(value, value - half, value + half, n)
+    return Estimate(value, *(float(np.clip(end, lowest, highest)) for end in (value - half, value + half)), n)
 
 
 def estimate_advantage(signed_scores: FloatArray, test_share: float, n: int) -> Estimate:
@@ -64,7 +68,8 @@ def estimate_advantage(signed_scores: FloatArray, test_share: float, n: int) -> 
 
     A fold below chance even after relabeling is luck, or a leak that the relabeling missed; it never speaks for
     privacy. So the value and the lower end are at least 0, and the upper end is the larger of both distances from
-    chance. With the corrected interval [low, high] of the signed mean the result is [max(0, low), max(-low, high)].
+    chance. With the corrected interval [low, high] of the signed mean the result is [max(0, low), max(-low, high)],
+    and at most 1.
 
     Args:
         signed_scores: advantage of each fold, negative below chance.
@@ -72,10 +77,11 @@ def estimate_advantage(signed_scores: FloatArray, test_share: float, n: int) -> 
         n: number of users behind the scores.
 
     Returns:
-        The advantage with its 95 % interval; the upper end is not capped at 1.
+        The advantage with its 95 % interval, within [0, 1].
     """
     signed = estimate_corrected_mean(signed_scores, test_share, n)
-    return Estimate(max(0.0, signed.value), max(0.0, signed.low), max(-signed.low, signed.high), n)
+    high = max(-signed.low, signed.high)
+    return Estimate(max(0.0, signed.value), max(0.0, signed.low), high if math.isnan(high) else min(1.0, high), n)
 
 
 def compute_corrected_p(scores: FloatArray, test_share: float, null: float, *, two_sided: bool) -> float:

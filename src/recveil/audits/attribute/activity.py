@@ -48,7 +48,7 @@ def audit_by_activity(result: TargetAudit, activity: IntArray, *, test_share: fl
             over=bounds[g],
             up_to=bounds[g + 1],
             n=int(sizes[g]),
-            balanced_accuracy=estimate_corrected_mean(scores[:, g], test_share, int(sizes[g])),
+            balanced_accuracy=estimate_corrected_mean(scores[:, g], test_share, int(sizes[g]), lowest=0.0, highest=1.0),
             advantage=estimate_advantage(leakage.compute_advantage(scores[:, g], K), test_share, int(sizes[g])),
         )
         for g in range(len(edges) + 1)

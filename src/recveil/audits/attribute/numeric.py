@@ -8,6 +8,7 @@ predictions on the line, against the mean of the users the attacker knows.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -234,15 +235,15 @@ def _compute_r2(g: FoldPredictions) -> float:
 
 
 def _summarize_predictions(guesses: Sequence[FoldPredictions], rules: CrossValidation, n: int) -> NumericAttackResult:
-    def over_folds(values: list[float]) -> Estimate:
-        return estimate_corrected_mean(np.array(values), rules.test_share, n)
+    def over_folds(values: list[float], lowest: float = -math.inf) -> Estimate:
+        return estimate_corrected_mean(np.array(values), rules.test_share, n, lowest=lowest, highest=1.0)
 
     raw = np.array([_correlate(*g.test) for g in guesses])
     against = compute_corrected_p(raw, rules.test_share, 0.0, two_sided=True)
     return NumericAttackResult(
         advantage=estimate_advantage(np.array([_correlate_signed(g) for g in guesses]), rules.test_share, n),
         r2=over_folds([_compute_r2(g) for g in guesses]),
-        correlation=over_folds(list(raw)),
+        correlation=over_folds(list(raw), lowest=-1.0),
         inverted=bool(raw.mean() < 0 and against < 1 - CONFIDENCE_LEVEL),
         degenerate=bool(np.mean([g.test[0].std() < 1e-9 * max(g.test[1].std(), 1e-300) for g in guesses]) > 0.5),
     )
