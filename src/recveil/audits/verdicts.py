@@ -10,12 +10,15 @@ from recveil.audits.attribute.folds import FoldTrial
 from recveil.core.result_parts import AttackResult, ClassTarget, Headline, Verdict
 from recveil.core.types import Estimate, FloatArray, IntArray
 
-__all__ = ["MARGIN", "METRICS", "TargetAudit", "judge_advantage"]
+__all__ = ["MARGIN", "METRICS", "TargetAudit", "judge_advantage", "judge_many_classes"]
 
 METRICS = ("balanced_accuracy", "advantage", "accuracy", "macro_f1", "auc")
 
 MARGIN = 0.05
 """An advantage under this is called no leak."""
+
+MAX_CLASSES_FOR_ADVANTAGE = 10
+"""With more classes the AUC is judged beside the advantage."""
 
 
 def judge_advantage(advantage: Estimate, degenerate: bool, *, margin: float, resolution: float) -> Verdict:
@@ -34,6 +37,23 @@ def judge_advantage(advantage: Estimate, degenerate: bool, *, margin: float, res
         return Verdict.LEAK
     resolved = advantage.high < margin and not degenerate and resolution < 2 * margin
     return Verdict.NONE if resolved else Verdict.INCONCLUSIVE
+
+
+def judge_many_classes(verdict: Verdict, auc: Estimate, *, margin: float) -> Verdict:
+    """Return the verdict on an attribute of more than MAX_CLASSES_FOR_ADVANTAGE classes.
+
+    There an attacker who puts the right class among the first ten of fifty hardly ever names it, and the advantage
+    stays near 0. So the mean one-vs-rest AUC is judged as well. Leak: its interval lies above 0.5 by more than half the
+    margin. None: only if the whole interval also lies below 0.5 plus the margin.
+
+    Args:
+        verdict: the verdict on the advantage.
+        auc: mean one-vs-rest AUC of the headline.
+        margin: the advantage under which a leak is not called one.
+    """
+    if auc.low > 0.5 + margin / 2:
+        return Verdict.LEAK
+    return Verdict.INCONCLUSIVE if verdict is Verdict.NONE and not auc.high < 0.5 + margin else verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +77,7 @@ class TargetAudit:
         users: rows of the audited users; no document holds them.
         trials: predictions for single users; no document holds them.
         fold_advantages: signed advantage of the headline on each fold, to pool several audits.
+        repeats_used: repeats of cross-validation behind the numbers.
     """
 
     target: str
@@ -75,6 +96,7 @@ class TargetAudit:
     users: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
     trials: dict[str, list[FoldTrial]] = field(default_factory=dict, repr=False)
     fold_advantages: FloatArray = field(default_factory=lambda: np.empty(0), repr=False)
+    repeats_used: int = 0
 
     @property
     def n(self) -> int:
@@ -95,7 +117,15 @@ class TargetAudit:
     def verdict(self) -> Verdict:
         """The verdict on the headline."""
         advantage, degenerate = self.headline.advantage, self.headline.degenerate
-        return judge_advantage(advantage, degenerate, margin=self.margin, resolution=self.resolution)
+        verdict = judge_advantage(advantage, degenerate, margin=self.margin, resolution=self.resolution)
+        if not self.has_many_classes:
+            return verdict
+        return judge_many_classes(verdict, self.headline.auc, margin=self.margin)
+
+    @property
+    def has_many_classes(self) -> bool:
+        """Whether the AUC is judged beside the advantage."""
+        return len(self.labels) > MAX_CLASSES_FOR_ADVANTAGE
 
     @property
     def sentence(self) -> str:
@@ -105,6 +135,9 @@ class TargetAudit:
             f"balanced accuracy {accuracy.value:.1%} (chance {self.chance:.1%}), "
             f"advantage {advantage.value:.3f} [{advantage.low:.3f}, {advantage.high:.3f}]"
         )
+        if self.has_many_classes:
+            auc = self.headline.auc
+            numbers += f", mean AUC {auc.value:.3f} [{auc.low:.3f}, {auc.high:.3f}]"
         if self.verdict is Verdict.LEAK:
             wrong = (
                 " An attacker that is wrong more often than chance reveals as much." if self.headline.inverted else ""
@@ -115,9 +148,11 @@ class TargetAudit:
         if self.headline.degenerate:
             return f"The audit of {name} is inconclusive: the attackers predicted one class for all users, {numbers}."
         size = f"an advantage of {self.detectable:.2f} or more" if self.detectable < 1 else "no leak of any size"
-        return (
-            f"The audit of {name} is inconclusive: {numbers}. With {self.n:,} users it detects {size} with 95 % power."
-        )
+        power = f"With {self.n:,} users it detects {size} with 95 % power"
+        if self.resolution >= 2 * self.margin:
+            return f"The audit of {name} is inconclusive: {numbers}. {power}; more users are needed for less."
+        repeats = f"{self.repeats_used} repeat{'s' * (self.repeats_used != 1)} of cross-validation"
+        return f"The audit of {name} is inconclusive after {repeats}: {numbers}. {power}."
 
     def to_result(self) -> ClassTarget:
         """Return the audit as a part of a result document."""
@@ -140,4 +175,5 @@ class TargetAudit:
             confusion=[[round(float(share), 4) for share in row] for row in self.confusion],
             notes=self.notes,
             n_undisclosed=self.n_undisclosed,
+            repeats_used=self.repeats_used,
         )

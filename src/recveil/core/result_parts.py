@@ -234,6 +234,7 @@ class ClassTarget(Part):
     curve: list[CurvePoint] | None = None
     best_possible: float | None = None
     n_undisclosed: int | None = None
+    repeats_used: int | None = None
 
 
 class NumericTarget(Part):

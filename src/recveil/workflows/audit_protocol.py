@@ -39,6 +39,8 @@ class AuditProtocol:
         panel: name of the attacker panel, or attack names between commas.
         folds: parts of the users; each is attacked in turn.
         repeats: repeats of cross-validation.
+        max_repeats: repeats up to which an inconclusive audit of classes goes on; equal to `repeats` for no more.
+        max_seconds: wall-clock seconds of one audit after which no repeats are added.
         margin: advantage under which a leak is not called one.
         permutations: permutations of the labels for an exact p-value; 0 for the corrected t.
         leak_ratio: share of users whose attribute the attacker knows; all who are not attacked if None.
@@ -60,11 +62,20 @@ class AuditProtocol:
     device: str | None = None
     curve: bool = False
     attacks: Mapping[str, Attack | Classifier] | None = None
+    max_repeats: int = 10
+    max_seconds: float = 60.0
 
     @property
     def rules(self) -> CrossValidation:
         """The folds."""
-        return CrossValidation(self.folds, self.repeats, leak_ratio=self.leak_ratio, permutations=self.permutations)
+        return CrossValidation(
+            self.folds,
+            self.repeats,
+            leak_ratio=self.leak_ratio,
+            permutations=self.permutations,
+            max_repeats=self.max_repeats,
+            max_seconds=self.max_seconds,
+        )
 
     @property
     def attack_names(self) -> list[str]:
@@ -144,7 +155,7 @@ class AuditProtocol:
         main = self.leak_ratio or largest
         others = [ratio for ratio in LEAK_RATIOS if ratio < largest + 1e-9 and abs(ratio - main) > 1e-9]
         runs = {
-            ratio: replace(self, leak_ratio=ratio, permutations=0).audit_classes(x, targets, ids=ids)
+            ratio: replace(self, leak_ratio=ratio, permutations=0, max_repeats=0).audit_classes(x, targets, ids=ids)
             for ratio in others
         }
         runs[round(main, 4)] = list(audits)

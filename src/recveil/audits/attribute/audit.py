@@ -8,6 +8,7 @@ and Bengio 2003).
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,13 +20,13 @@ from scipy import stats
 from recveil.attacks.attribute.classifiers import Classifier, as_attack
 from recveil.attacks.attribute.panels import is_blind, make_panel
 from recveil.attacks.attribute.tasks import Attack
-from recveil.audits.attribute.folds import CrossValidation, FoldTrial, run_attacks_on_folds
+from recveil.audits.attribute.folds import AttackedUsers, CrossValidation, FoldTrial, run_repeats
 from recveil.audits.attribute.user_order import find_copies, order_users
 from recveil.audits.verdicts import MARGIN, METRICS, TargetAudit
 from recveil.core.errors import DataError, UsageError
 from recveil.core.progress import track_progress
 from recveil.core.random import make_generator
-from recveil.core.result_parts import AttackResult
+from recveil.core.result_parts import AttackResult, Verdict
 from recveil.core.types import Attribute, Estimate, FloatArray, IntArray, Record
 from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import require_classes
@@ -72,18 +73,49 @@ def audit_attribute(
     chosen, labels, notes = select_users(
         attribute.take(rows), rules.folds, inner_folds=rules.inner_folds, groups=groups
     )
-    users, groups = rows[chosen], groups[chosen]
-    codes = np.unique(attribute.codes[users], return_inverse=True)[1].astype(np.int64)
-    x, attacked = x[users], None if attacked_in is None else attacked_in[users]
-    trials = run_attacks_on_folds(
-        x, codes, len(labels), panel, rules=rules, seed=seed, attacked_in=attacked, groups=groups
+    rows, groups = rows[chosen], groups[chosen]
+    codes = np.unique(attribute.codes[rows], return_inverse=True)[1].astype(np.int64)
+    attacked = None if attacked_in is None else attacked_in[rows]
+    users = AttackedUsers(x[rows], codes, len(labels), attacked, groups)
+    found = _attack_until_resolved(users, panel, labels, rules=rules, margin=margin, seed=seed)
+    return replace(
+        found,
+        target=attribute.name,
+        p_value=_compute_p_value(users, panel, found, rules=replace(rules, repeats=found.repeats_used), seed=seed),
+        notes=[*notes, *(f"{attribute.name}: {note}" for note in copies)],
+        users=rows,
+        n_undisclosed=int((~attribute.known).sum()),
     )
-    headline = _select_headline_trials(trials)
-    p_value = _compute_p_value(x, codes, panel, headline, rules=rules, seed=seed, groups=groups)
-    found = _summarize_trials(trials, headline, labels, rules, margin=margin, d=x.shape[1])
-    notes = [*notes, *(f"{attribute.name}: {note}" for note in copies)]
-    undisclosed = int((~attribute.known).sum())
-    return replace(found, target=attribute.name, p_value=p_value, notes=notes, users=users, n_undisclosed=undisclosed)
+
+
+def _attack_until_resolved(
+    users: AttackedUsers,
+    attacks: Mapping[str, Attack],
+    labels: tuple[str, ...],
+    *,
+    rules: CrossValidation,
+    margin: float,
+    seed: int,
+) -> TargetAudit:
+    """Run the attacks, and add repeats while the audit is inconclusive and repeats can resolve it.
+
+    The repeats are doubled up to rules.max_repeats; none are added if they would take longer than rules.max_seconds.
+    """
+    start, first = time.monotonic(), 0
+    trials: dict[str, list[FoldTrial]] = {name: [] for name in attacks}
+    while True:
+        for name, each in run_repeats(users, attacks, rules=rules, seed=seed, first=first).items():
+            trials[name] += each
+        headline = _select_headline_trials(trials)
+        found = _summarize_trials(trials, headline, labels, rules, margin=margin, d=users.x.shape[1])
+        first, more = rules.repeats, min(2 * rules.repeats, rules.max_repeats)
+        resolution = _compute_resolution(found.counts, margin, replace(rules, repeats=max(first, rules.max_repeats)))
+        is_late = (time.monotonic() - start) * more / first > rules.max_seconds
+        if found.verdict is not Verdict.INCONCLUSIVE or found.headline.degenerate or resolution >= 2 * margin:
+            return found
+        if more <= first or is_late:
+            return found
+        rules = replace(rules, repeats=more)
 
 
 def _summarize_trials(
@@ -113,6 +145,7 @@ def _summarize_trials(
         detectable=_compute_detectable(resolution, counts, d, rules),
         trials=trials,
         fold_advantages=leakage.compute_advantage(_score_relabelled(headline, len(labels)), len(labels)),
+        repeats_used=rules.repeats,
     )
 
 
@@ -189,24 +222,17 @@ def _select_headline_trials(trials: Mapping[str, list[FoldTrial]]) -> list[FoldT
 
 
 def _compute_p_value(
-    x: FloatArray,
-    codes: IntArray,
-    attacks: Mapping[str, Attack],
-    headline: list[FoldTrial],
-    *,
-    rules: CrossValidation,
-    seed: int,
-    groups: IntArray,
+    users: AttackedUsers, attacks: Mapping[str, Attack], found: TargetAudit, *, rules: CrossValidation, seed: int
 ) -> float:
     """Compute how often pure chance does as well as the headline."""
-    K = len(np.unique(codes))
-    reached = _score_relabelled(headline, K)
+    K = users.n_classes
+    reached = _score_relabelled(_select_headline_trials(found.trials), K)
     if not rules.permutations:
         return compute_corrected_p(reached, rules.test_share, 1 / K, two_sided=False)
     rng, as_good = make_generator(seed, "permutations"), 0
     for _ in track_progress(range(rules.permutations), "permuting the labels", rules.permutations):
-        shuffled = rng.permutation(codes)
-        trials = run_attacks_on_folds(x, shuffled, K, attacks, rules=rules, seed=seed, groups=groups)
+        shuffled = replace(users, codes=rng.permutation(users.codes), attacked_in=None)
+        trials = run_repeats(shuffled, attacks, rules=rules, seed=seed)
         # Rounding must not break a tie in favor of a leak.
         as_good += bool(_score_relabelled(_select_headline_trials(trials), K).mean() >= reached.mean() - 1e-12)
     return (1 + as_good) / (rules.permutations + 1)
@@ -224,7 +250,7 @@ def _summarize_attack(trials: list[FoldTrial], labels: tuple[str, ...], rules: C
     folds = [_count_predictions(t, K) for t in trials]
 
     def over_folds(values: list[float]) -> Estimate:
-        return estimate_corrected_mean(np.array(values), rules.test_share, n)
+        return estimate_corrected_mean(np.array(values), rules.test_share, n, lowest=0.0, highest=1.0)
 
     raw = np.array([leakage.balanced_accuracy(c) for c in folds])
     signed = leakage.compute_advantage(_score_relabelled(trials, K), K)

@@ -7,7 +7,7 @@ how well each attack does and what its predictions mean; the attacked users are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from recveil.core.errors import UsageError
 from recveil.core.random import make_generator
 from recveil.core.types import FloatArray, IntArray, Scores
 
-__all__ = ["CrossValidation", "FoldTrial", "draw_folds", "run_attacks_on_folds"]
+__all__ = ["AttackedUsers", "CrossValidation", "FoldTrial", "draw_folds", "run_attacks_on_folds", "run_repeats"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class CrossValidation:
         repeats: how often the users are split again.
         inner_folds: parts of the known users, on which attackers are chosen.
         leak_ratio: share of all users whose attribute the attacker knows; all who are not attacked if None.
+        max_repeats: repeats up to which an inconclusive audit goes on; none are added if it is not above `repeats`.
+        max_seconds: wall-clock seconds after which no repeats are added.
         permutations: permutations of the labels, each with all attacks again, for an exact p-value; with 0 the p-value
             is that of the corrected resampled t.
     """
@@ -38,6 +40,8 @@ class CrossValidation:
     inner_folds: int = 2
     leak_ratio: float | None = None
     permutations: int = 0
+    max_repeats: int = 0
+    max_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         if self.leak_ratio is not None and not 0 < self.leak_ratio <= 1 - 1 / self.folds + 1e-9:
@@ -61,6 +65,26 @@ class FoldTrial:
     test: Scores
 
 
+@dataclass(frozen=True, eq=False)
+class AttackedUsers:
+    """The users of an audit; all classes are known.
+
+    Attributes:
+        x: user vectors.
+        codes: class of each user.
+        n_classes: number of classes.
+        attacked_in: table in which the attacker meets the attacked users; the attacker learns from `x`. This is the
+            static attacker, who learned before a defense and does not learn again.
+        groups: group of each user; users of one group stay in one fold.
+    """
+
+    x: FloatArray
+    codes: IntArray
+    n_classes: int
+    attacked_in: FloatArray | None = None
+    groups: IntArray | None = None
+
+
 def run_attacks_on_folds(
     x: FloatArray,
     codes: IntArray,
@@ -70,48 +94,62 @@ def run_attacks_on_folds(
     rules: CrossValidation,
     seed: int,
     attacked_in: FloatArray | None = None,
-    groups: IntArray | None = None,
 ) -> dict[str, list[FoldTrial]]:
-    """Run each attack on every fold of every repeat; all `codes` must be known.
+    """Run each attack on every fold of every repeat; the arguments are those of `AttackedUsers` and `run_repeats`."""
+    return run_repeats(AttackedUsers(x, codes, n_classes, attacked_in), attacks, rules=rules, seed=seed)
+
+
+def run_repeats(
+    users: AttackedUsers, attacks: Mapping[str, Attack], *, rules: CrossValidation, seed: int, first: int = 0
+) -> dict[str, list[FoldTrial]]:
+    """Run each attack on every fold of the repeats `first`, ..., rules.repeats - 1.
+
+    A repeat does not depend on the others, so that repeats can be added to an audit.
 
     Args:
-        x: user vectors.
-        codes: class of each user.
-        n_classes: number of classes.
+        users: the users.
         attacks: attacks by name.
         rules: the folds.
         seed: the same seed gives the same folds and predictions.
-        attacked_in: table in which the attacker meets the attacked users; the attacker learns from `x`. This is the
-            static attacker, who learned before a defense and does not learn again.
-        groups: group of each user; users of one group stay in one fold.
+        first: repeats before this one are left out.
 
     Returns:
         For each attack its trials, one for each fold.
     """
-    splits = [
-        s
-        for repeat in range(rules.repeats)
-        for s in draw_folds(codes, rules, make_generator(seed, "folds", repeat), groups)
-    ]
-    if attacked_in is not None:
+    trials: dict[str, list[FoldTrial]] = {name: [] for name in attacks}
+    for repeat in range(first, rules.repeats):
+        for name, each in _run_repeat(users, attacks, rules, seed, repeat).items():
+            trials[name] += each
+    return trials
+
+
+def _run_repeat(
+    users: AttackedUsers, attacks: Mapping[str, Attack], rules: CrossValidation, seed: int, repeat: int
+) -> dict[str, list[FoldTrial]]:
+    x, codes = users.x, users.codes
+    splits = draw_folds(codes, rules, make_generator(seed, "folds", repeat), users.groups)
+    if users.attacked_in is not None:
         splits = [(Task(outer.train, outer.test + len(x)), inners) for outer, inners in splits]
-        x, codes = np.concatenate([x, attacked_in]), np.concatenate([codes, codes])
+        x, codes = np.concatenate([x, users.attacked_in]), np.concatenate([codes, codes])
+    table = replace(users, x=x, codes=codes)
     tasks = [task for outer, inners in splits for task in (outer, *inners)]
     trials = {}
     for name, attack in attacks.items():
+        rng = make_generator(seed, "attack", name, repeat)
         if isinstance(attack, BaggedAttack):
-            trials[name] = _run_bagged_attack(name, x, codes, n_classes, attack, [outer for outer, _ in splits], seed)
+            trials[name] = _run_bagged_attack(name, table, attack, [outer for outer, _ in splits], rng)
             continue
-        guesses = iter(attack.guess(x, codes, n_classes, tasks, rng=make_generator(seed, "attack", name)))
+        guesses = iter(attack.guess(x, codes, users.n_classes, tasks, rng=rng))
         trials[name] = [_build_trial(name, codes, outer, inners, guesses) for outer, inners in splits]
     return trials
 
 
 def _run_bagged_attack(
-    name: str, x: FloatArray, codes: IntArray, n_classes: int, attack: BaggedAttack, outer: list[Task], seed: int
+    name: str, users: AttackedUsers, attack: BaggedAttack, outer: list[Task], rng: np.random.Generator
 ) -> list[FoldTrial]:
     """Run an attack that predicts known users it left out; that serves in place of inner folds."""
-    both = attack.guess_both(x, codes, n_classes, outer, rng=make_generator(seed, "attack", name))
+    codes = users.codes
+    both = attack.guess_both(users.x, codes, users.n_classes, outer, rng=rng)
     return [
         FoldTrial(name, Scores(t.train, codes[t.train], known), Scores(t.test, codes[t.test], test))
         for t, (test, known) in zip(outer, both, strict=True)
