@@ -44,3 +44,18 @@ def test_the_shape_must_stay(tmp_path: Path) -> None:
         write_embeddings(tmp_path / "out.parquet", vectors, X[:2])
     assert check_vector_output(tmp_path / "out.parquet", vectors) == tmp_path / "out.parquet"
     assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("form", ["list", "columns"])
+def test_cells_of_others_are_written_as_they_were_read(tmp_path: Path, form: str) -> None:
+    names, cells = ("embedding", '"[0.5, 1.5]"') if form == "list" else ("emb_0,emb_1", "0.5,1.5")
+    others = ["1.10,1234567890123456.75,NaN,plain text", '1.50,-0,nan,"a, ""b"""', "+1,1e3,, padded "]
+    lines = [f"user_id,price,{names},size,score,note"]
+    lines += [f"0{row},{price},{cells},{rest}" for row, (price, rest) in enumerate(o.split(",", 1) for o in others)]
+    (tmp_path / "e.csv").write_text("\n".join(lines) + "\n")
+    vectors = read_embeddings(tmp_path / "e.csv")
+    write_embeddings(tmp_path / "out.csv", vectors, vectors.x)
+    assert (tmp_path / "out.csv").read_text() == (tmp_path / "e.csv").read_text()
+    # In a table with types, numbers stay numbers.
+    write_embeddings(tmp_path / "out.parquet", vectors, vectors.x)
+    assert pq.read_table(tmp_path / "out.parquet").schema.field("size").type == pa.float64()

@@ -35,6 +35,7 @@ __all__ = [
     "drop_missing_ids",
     "find_column",
     "find_file",
+    "narrow_table",
     "read_raw",
     "read_table",
     "require_column",
@@ -69,12 +70,11 @@ class RawTables:
     users: pa.Table | None = None
 
 
-def read_table(path: str | Path, *, encoding: str = "utf8") -> pa.Table:
-    """Read a CSV, TSV, Parquet or RecBole atomic file.
+def read_table(path: str | Path, *, encoding: str = "utf8", narrow: bool = True) -> pa.Table:
+    """Read a CSV, TSV, Parquet or RecBole atomic file; text may be packed as .gz or .bz2.
 
-    Text may be packed as .gz or .bz2.
-
-    The first line of a text file must name the columns; types in the header of an atomic file are removed.
+    The first line of a text file must name the columns; types in the header of an atomic file are removed. Columns of
+    plain numbers become numbers, unless `narrow` is off.
     """
     path = check_file(path)
     kind = _file_suffix(path)
@@ -89,6 +89,11 @@ def read_table(path: str | Path, *, encoding: str = "utf8") -> pa.Table:
     if all(_TYPED_NAME.match(name) for name in table.column_names):
         table = table.rename_columns([name.rsplit(":", 1)[0] for name in table.column_names])
     _refuse_duplicate_names(table, path)
+    return narrow_table(table) if narrow else table
+
+
+def narrow_table(table: pa.Table) -> pa.Table:
+    """Convert the columns of plain numbers to numbers."""
     return pa.table({name: narrow_column(table.column(name)) for name in table.column_names})
 
 

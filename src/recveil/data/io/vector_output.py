@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 import torch
 
@@ -20,6 +19,9 @@ from recveil.core.types import FloatArray
 from recveil.data.io.vectors import PARQUET_SUFFIXES, TEXT_DELIMITERS, Vectors, replace_vectors
 
 __all__ = ["check_vector_output", "write_embeddings"]
+
+BLOCK_ROWS = 8_192
+"""Rows that are formatted as text at once."""
 
 
 def write_embeddings(path: str | Path, vectors: Vectors, x: FloatArray) -> None:
@@ -50,7 +52,8 @@ def write_embeddings(path: str | Path, vectors: Vectors, x: FloatArray) -> None:
         with write_atomically(path) as temporary:
             pyarrow.parquet.write_table(replace_vectors(vectors, x), temporary)
     else:
-        _write_text(path, replace_vectors(vectors, x.astype(np.float32)), TEXT_DELIMITERS[suffix])
+        table = replace_vectors(vectors, x.astype(np.float32))
+        _write_text(path, table, vectors.text, TEXT_DELIMITERS[suffix])
 
 
 def check_vector_output(path: str | Path, vectors: Vectors) -> Path:
@@ -72,24 +75,43 @@ def check_vector_output(path: str | Path, vectors: Vectors) -> Path:
     return path
 
 
-def _write_text(path: str | Path, table: pa.Table, delimiter: str) -> None:
+def _write_text(path: str | Path, table: pa.Table, text: pa.Table | None, delimiter: str) -> None:
+    """Write a table as text; columns that were read from text are written as they were."""
     place = table.schema.get_field_index("embedding")
     if place >= 0:
         numbers = table.column(place).cast(pa.list_(pa.string()))
-        text = pc.binary_join_element_wise("[", pc.binary_join(numbers, ", "), "]", "")
-        table = table.set_column(place, "embedding", text)
+        lists = pc.binary_join_element_wise("[", pc.binary_join(numbers, ", "), "]", "")
+        table = table.set_column(place, "embedding", lists)
     nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if nested:
         raise UsageError(f"The column '{nested[0]}' cannot be written to the text file {path}. Write .parquet instead.")
-    # Quotes are customary between commas, not between tabs.
-    style = "needed" if delimiter == "," else "none"
-    options = pyarrow.csv.WriteOptions(delimiter=delimiter, quoting_style=style, include_header=False)
+    original = {} if text is None else {name: text.column(name) for name in text.column_names}
+    columns = pa.table({name: original.get(name, table.column(name)) for name in table.column_names})
     with write_atomically(path) as temporary, temporary.open("wb") as file:
         file.write(_format_header(table.column_names, delimiter))
-        try:
-            pyarrow.csv.write_csv(table, file, options)
-        except pa.ArrowInvalid as error:
-            raise UsageError(f"{path} cannot hold this table ({error}). Write .parquet instead.") from error
+        for start in range(0, columns.num_rows, BLOCK_ROWS):
+            try:
+                file.write(_format_rows(columns.slice(start, BLOCK_ROWS), delimiter))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                reason = str(error).splitlines()[0]
+                raise UsageError(f"{path} cannot hold this table ({reason}). Write .parquet instead.") from error
+
+
+def _format_rows(rows: pa.Table, delimiter: str) -> bytes:
+    cells = [_format_cells(rows.column(name).cast(pa.string()), delimiter) for name in rows.column_names]
+    lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace", null_replacement="")
+    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
+
+
+def _format_cells(cells: pa.ChunkedArray, delimiter: str) -> pa.ChunkedArray:
+    """Put cells in quotes that could not be read back without; between tabs there are no quotes."""
+    if delimiter == "\t":
+        if pc.any(pc.match_substring_regex(cells, "[\t\r\n]"), min_count=0).as_py():
+            raise pa.ArrowInvalid("a cell holds a tab or a line end")
+        return cells
+    special = pc.match_substring_regex(cells, '["\r\n' + delimiter + "]")
+    quoted = pc.binary_join_element_wise('"', pc.replace_substring(cells, '"', '""'), '"', "")
+    return pc.if_else(special, quoted, cells)
 
 
 def _format_header(names: list[str], delimiter: str) -> bytes:

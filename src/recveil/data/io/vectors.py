@@ -24,7 +24,7 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.types import FloatArray
 from recveil.data.io.array_files import convert_id_array, convert_tensor, find_id_tensor, load_npy, load_tensors
 from recveil.data.io.ids import normalize_ids, refuse_duplicates
-from recveil.data.io.tables import ITEM_NAMES, USER_NAMES, read_table, require_column
+from recveil.data.io.tables import ITEM_NAMES, USER_NAMES, narrow_table, read_table, require_column
 from recveil.data.io.text import check_file, describe_read_error, narrow_column
 
 __all__ = [
@@ -64,6 +64,7 @@ class Vectors:
         source: the whole table, all tensors of a safetensors file, or None (`.npy`).
         dtype: type of the numbers in the file.
         owner: whose vectors they are, "user" or "item".
+        text: the other columns of a text file as they are written there; None for other files.
     """
 
     ids: pa.Array
@@ -73,6 +74,7 @@ class Vectors:
     source: pa.Table | Mapping[str, torch.Tensor] | None
     dtype: type[np.floating[Any]]
     owner: str = "user"
+    text: pa.Table | None = None
 
     @property
     def holds_ids(self) -> bool:
@@ -145,16 +147,20 @@ def refuse_missing_ids(path: Path, owner: str = "user") -> UsageError:
     )
 
 
-def read_rows(path: str | Path) -> pa.Table:
-    """Read a table that must have rows."""
-    table = read_table(path)
+def read_rows(path: str | Path, *, narrow: bool = True) -> pa.Table:
+    """Read a table that must have rows; numbers in a text file stay text unless `narrow`."""
+    table = read_table(path, narrow=narrow)
     if table.num_rows == 0:
         raise DataError(f"{path} has no rows below its header. Check that it was written whole.")
     return table
 
 
 def _read_table_vectors(path: Path, owner: str) -> Vectors:
-    return parse_vectors(read_rows(path), path, owner)
+    table = read_rows(path, narrow=False)
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        return parse_vectors(table, path, owner)
+    vectors = parse_vectors(narrow_table(table), path, owner)
+    return replace(vectors, text=table.drop_columns(list(vectors.columns)))
 
 
 def parse_vectors(table: pa.Table, path: Path, owner: str = "user") -> Vectors:
