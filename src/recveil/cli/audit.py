@@ -87,6 +87,7 @@ def audit(options: AuditOptions) -> None:
         panel=options.panel,
         folds=options.folds,
         repeats=options.repeats,
+        max_repeats=options.max_repeats,
         margin=options.margin,
         permutations=options.permutations,
         leak_ratio=options.leak_ratio,

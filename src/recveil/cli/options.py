@@ -118,6 +118,13 @@ class AuditRuleOptions:
     ] = "fast"
     folds: Annotated[int, typer.Option(help="Folds of cross-validation.", min=2)] = 5
     repeats: Annotated[int, typer.Option("--repeats", "--seeds", help="Repeats of cross-validation.", min=1)] = 2
+    max_repeats: Annotated[
+        int,
+        typer.Option(
+            help="Repeats up to which an inconclusive audit goes on, within a minute; as --repeats for no more.",
+            min=1,
+        ),
+    ] = 10
     margin: Annotated[float, typer.Option(help="Advantage under which a leak is not called one.", min=0.0, max=1.0)] = (
         0.05
     )
