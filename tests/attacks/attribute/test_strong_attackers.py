@@ -1,0 +1,77 @@
+"""Kernel ridge and the ensemble: they find planted, radial and parity leaks, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recveil.attacks.attribute.ensemble import Ensemble
+from recveil.attacks.attribute.kernel_ridge import KernelRidge
+from recveil.attacks.attribute.panels import make_attack, panel_members
+from recveil.attacks.attribute.tasks import Task
+from recveil.core.types import Attribute, FloatArray
+from recveil.testing.worlds import make_injected_label, make_no_leak, make_planted_leak
+from recveil.transport import kernel_regression
+
+
+def measure_accuracy(attack: str, x: FloatArray, attribute: Attribute, seed: int = 0) -> float:
+    """Return the accuracy on the second half of the users; classes have equal size."""
+    half, K = len(x) // 2, len(attribute.labels)
+    task = Task(np.arange(half), np.arange(half, len(x)))
+    attack_made = Ensemble(("logistic", "kernel-ridge", "trees")) if attack == "ensemble" else make_attack(attack)
+    beliefs = attack_made.guess(x, attribute.codes, K, [task], rng=np.random.default_rng(seed))[0]
+    np.testing.assert_allclose(beliefs.sum(1), 1, atol=1e-5)
+    return float((beliefs.argmax(1) == attribute.codes[half:]).mean())
+
+
+def test_both_are_in_the_full_panel() -> None:
+    assert {"kernel-ridge", "ensemble"} <= set(panel_members("full"))
+
+
+@pytest.mark.parametrize("attack", ["kernel-ridge", "ensemble"])
+def test_a_planted_leak_of_three_classes_is_found(attack: str) -> None:
+    x, attribute = make_planted_leak(1200, 8, 3, 2.0, rng=np.random.default_rng(0))
+    assert measure_accuracy(attack, x, attribute) > 0.65
+
+
+@pytest.mark.parametrize("kind", ["parity", "scale"])
+@pytest.mark.parametrize("attack", ["kernel-ridge", "ensemble"])
+def test_leaks_that_no_line_finds_are_found(attack: str, kind: str) -> None:
+    x, attribute = make_injected_label(kind, n=1600, d=4, rng=np.random.default_rng(1))
+    assert measure_accuracy(attack, x, attribute) > 0.6
+    assert measure_accuracy("logistic", x, attribute) < 0.57
+
+
+@pytest.mark.parametrize("attack", ["kernel-ridge", "ensemble"])
+def test_independent_labels_are_guessed_at_chance(attack: str) -> None:
+    scores = []
+    for seed in range(6):
+        x, attribute = make_no_leak(800, 6, 2, rng=np.random.default_rng(seed))
+        scores.append(measure_accuracy(attack, x, attribute, seed))
+    assert abs(np.mean(scores) - 0.5) < 4 * 0.5 / np.sqrt(6 * 400)
+
+
+def test_landmarks_find_what_the_exact_regression_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, attribute = make_injected_label("scale", n=1800, d=6, rng=np.random.default_rng(2))
+    exact = measure_accuracy("kernel-ridge", x, attribute)
+    monkeypatch.setattr("recveil.attacks.attribute.kernel_ridge.MAX_LANDMARKS", 300)
+    assert measure_accuracy("kernel-ridge", x, attribute) > exact - 0.05
+
+
+def test_a_regression_on_all_rows_solves_the_textbook_system() -> None:
+    rng = np.random.default_rng(0)
+    x, targets, weights = rng.standard_normal((40, 3)), rng.standard_normal((40, 2)), rng.uniform(0.5, 2, 40)
+    setting = kernel_regression.KernelSetting("laplace", 1.5, 0.7)
+    regression = kernel_regression.KernelRegression(setting, x)
+    features = regression.compute_features(x)
+    gram = np.exp(-np.linalg.norm(x[:, None] - x[None], axis=2) / 1.5)
+    mean = np.average(targets, axis=0, weights=weights)
+    expected = gram @ np.linalg.solve(gram + np.diag(0.7 / weights), targets - mean) + mean
+    np.testing.assert_allclose(regression.fit(features, targets, weights).predict(features), expected, atol=1e-6)
+
+
+def test_a_sample_of_many_users_keeps_every_class() -> None:
+    x, attribute = make_planted_leak(600, 4, 3, 3.0, rng=np.random.default_rng(0))
+    beliefs = KernelRidge(max_users=90).fit(x, attribute.codes).predict_proba(x)
+    assert beliefs.shape == (600, 3)
+    assert (beliefs.argmax(1) == attribute.codes).mean() > 0.6
