@@ -74,7 +74,7 @@ class Document(Part):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True)
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[2] = 2
     recveil_version: str = Field(default_factory=lambda: version("recveil"))
     command: str
     command_line: list[str] = []

@@ -60,7 +60,8 @@ def estimate_corrected_mean(
     """
     value = float(np.mean(scores))
     half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(scores) - 1)) * compute_corrected_error(scores, test_share)
-    return Estimate(value, *(float(np.clip(end, lowest, highest)) for end in (value - half, value + half)), n)
+    low, high = (float(np.clip(end, lowest, highest)) for end in (value - half, value + half))
+    return Estimate(value, low, high, n)
 
 
 def estimate_advantage(signed_scores: FloatArray, test_share: float, n: int) -> Estimate:

@@ -157,7 +157,8 @@ def audit_table(
         input=table.summary,
         protocol=protocol.to_result(),
         targets={target.name: results[target.name] for target in table.targets},
-        **past,
+        static=past.get("static", {}),
+        two_releases=past.get("two_releases", {}),
         timings=clock.seconds,
         warnings=collect_notes([*audits, *numeric]),
     )
@@ -180,10 +181,7 @@ def _read_table(
     if protocol.surface != "user_vectors" or before is not None:
         what = "`before`" if before is not None else f"`surface` {protocol.surface}"
         raise UsageError(f"{what} cannot be used with a large table. Take a part of it that fits into memory.")
-    vectors, targets, sample = open_large_table(files, names).draw_sample(
-        protocol.rules, protocol.margin, protocol.seed
-    )
-    return vectors, targets, [], sample
+    return open_large_table(files, names).draw_sample(protocol.rules, protocol.margin, protocol.seed)
 
 
 def _list_missing_attacks(protocol: AuditProtocol, names: Sequence[str]) -> list[str]:

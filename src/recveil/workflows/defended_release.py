@@ -125,7 +125,7 @@ def train_and_defend(
             model = recipe.make_model(defense)
             platform = _fit_defended(model, split, targets, method, place, seed=recipe.seed)
     with clock.measure_step("defend"):
-        if place == "embeddings":
+        if place == "embeddings" and method is not None:
             loss = _utility_loss(recipe, model, split)
             vectors = defend_vectors(method, model.user_vectors_, targets, seed=recipe.seed, utility=loss)
             released = _release_vectors(model, vectors, platform, recipe.k)
