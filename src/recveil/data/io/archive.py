@@ -26,7 +26,11 @@ from recveil.core.errors import DataError
 __all__ = ["MAX_BYTES", "MAX_MEMBERS", "extract_archive", "is_archive", "open_folder"]
 
 MAX_BYTES = 64 * 2**30
-MAX_MEMBERS = 100_000
+MAX_MEMBERS = 10_000
+MAX_EXPANSION = 200
+"""Unpacked size, in sizes of the archive."""
+MIN_UNPACKED_BYTES = 64 * 2**20
+"""Size up to which any archive is unpacked."""
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _CHUNK_BYTES = 1 << 20
 _DAMAGE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError)
@@ -62,7 +66,8 @@ def extract_archive(
         temporary.chmod(0o755)
         os.rename(temporary, target)
     except _DAMAGE_ERRORS as error:
-        raise DataError(f"{archive} is damaged or cut short ({error}). Download it again.") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{archive} is damaged or cut short ({reason}). Download it again.") from error
     except (RuntimeError, NotImplementedError, OSError) as error:
         raise DataError(f"{archive} cannot be unpacked: {error}.") from error
     finally:
@@ -97,14 +102,13 @@ class _Member:
 
 
 def _unpack_members(archive: Path, folder: Path, max_bytes: int, max_members: int) -> None:
+    max_bytes = min(max_bytes, max(MIN_UNPACKED_BYTES, MAX_EXPANSION * archive.stat().st_size))
     bytes_left = max_bytes
+    _check_member_count(archive, max_members)
     with closing(_iterate_members(archive)) as members:
         for number, member in enumerate(members):
             if number >= max_members:
-                raise DataError(
-                    f"{archive} holds more than {max_members} members, so it was not unpacked. "
-                    "Unpack it by hand if you trust it."
-                )
+                raise _refuse_count(archive, max_members)
             place = folder / _resolve_member(archive, member.name)
             if member.size > bytes_left:
                 raise _refuse_size(archive, max_bytes)
@@ -119,6 +123,20 @@ def _unpack_members(archive: Path, folder: Path, max_bytes: int, max_members: in
                     if bytes_left < 0:
                         raise _refuse_size(archive, max_bytes)
                     out.write(chunk)
+
+
+def _check_member_count(archive: Path, max_members: int) -> None:
+    """Refuse a zip of too many members before any is unpacked; a tar has no list of its members."""
+    if archive.name.lower().endswith(".zip"):
+        with zipfile.ZipFile(archive) as packed:
+            if len(packed.infolist()) > max_members:
+                raise _refuse_count(archive, max_members)
+
+
+def _refuse_count(archive: Path, max_members: int) -> DataError:
+    return DataError(
+        f"{archive} holds more than {max_members} members, so it was not unpacked. Unpack it by hand if you trust it."
+    )
 
 
 def _iterate_members(archive: Path) -> Generator[_Member, None, None]:

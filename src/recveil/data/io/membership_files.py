@@ -26,6 +26,7 @@ from recveil.data.io.tables import (
     require_column,
     select_interactions,
 )
+from recveil.data.io.text import cast_to_text
 from recveil.data.io.user_tables import read_recommendations
 from recveil.data.io.vectors import read_rows
 
@@ -109,7 +110,7 @@ def read_members(path: Path, users: pa.Array) -> NDArray[np.bool_]:
     if marked is None:
         return place >= 0
     _refuse_missing(users, listed, f"have a history and are not in {path}")
-    marks = pc.utf8_lower(pc.utf8_trim_whitespace(table.column(marked).cast(pa.string())))
+    marks = pc.utf8_lower(pc.utf8_trim_whitespace(cast_to_text(table.column(marked), marked, path)))
     yes, no = (
         pc.fill_null(pc.is_in(marks, value_set=pa.array(words)), False).to_numpy()
         for words in (TRUE_WORDS, FALSE_WORDS)
@@ -132,7 +133,8 @@ def read_texts(path: Path, items: Ids) -> list[str | None]:
     table = read_rows(path)
     listed = normalize_ids(table.column(require_column(table, ITEM_NAMES, path)), path)
     refuse_duplicates(listed, path, "item")
-    text = table.column(require_column(table, TEXT_NAMES, path)).cast(pa.string())
+    name = require_column(table, TEXT_NAMES, path)
+    text = cast_to_text(table.column(name), name, path)
     place = match_ids(normalize_ids(items, "the items"), listed)
     if not (place >= 0).any():
         raise DataError(

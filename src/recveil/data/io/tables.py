@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
 from recveil.core.types import Dataset, FloatArray, IntArray
 from recveil.data.io.attributes import make_attributes
-from recveil.data.io.text import check_file, detect_delimiter, narrow_column, read_delimited
+from recveil.data.io.parquet_files import read_parquet
+from recveil.data.io.text import cast_to_text, check_file, detect_delimiter, narrow_column, read_delimited
 
 __all__ = [
     "ITEM_NAMES",
@@ -79,7 +79,9 @@ def read_table(path: str | Path, *, encoding: str = "utf8", narrow: bool = True)
     path = check_file(path)
     kind = _file_suffix(path)
     if kind in PARQUET_SUFFIXES:
-        return _read_parquet(path)
+        table = read_parquet(path)
+        _refuse_duplicate_names(table, path)
+        return table
     if kind not in TEXT_DELIMITERS:
         raise DataError(
             f"Cannot tell what {path} is. Known endings: {', '.join([*TEXT_DELIMITERS, *sorted(PARQUET_SUFFIXES)])}."
@@ -230,15 +232,6 @@ def _file_suffix(path: Path) -> str:
     return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in COMPRESSED_SUFFIXES else "".join(suffixes[-1:])
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    try:
-        table = pyarrow.parquet.read_table(path, partitioning=None)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not a whole Parquet file. Download or write it again.") from error
-    _refuse_duplicate_names(table, path)
-    return table
-
-
 def _refuse_duplicate_names(table: pa.Table, path: Path) -> None:
     names = table.column_names
     repeated = sorted({name for name in names if names.count(name) > 1})
@@ -269,7 +262,7 @@ def _convert_ids(column: pa.ChunkedArray, label: str, name: str) -> pa.ChunkedAr
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
     elif not pa.types.is_integer(column.type):
-        column = column.cast(pa.string())
+        column = cast_to_text(column, label, name)
         column = pc.if_else(pc.equal(column, ""), None, column)
     if column.null_count:
         raise DataError(f"{column.null_count} rows of '{name}' have no {label}. Fill in or remove them.")
@@ -315,7 +308,7 @@ def _parse_dates(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)))
     for zone in ("UTC", None):
         try:
-            return column.cast(pa.string()).cast(pa.timestamp("us", tz=zone))
+            return cast_to_text(column, "times", name).cast(pa.timestamp("us", tz=zone))
         except pa.ArrowInvalid:
             continue
     raise DataError(

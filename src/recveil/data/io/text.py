@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.csv
 from recveil.core.errors import DataError
 
 __all__ = [
+    "cast_to_text",
     "check_file",
     "describe_read_error",
     "detect_delimiter",
@@ -25,6 +27,15 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
+
+MAX_EXPANSION = 200
+"""Size of an unpacked text file, in sizes of the packed one."""
+MAX_UNPACKED_BYTES = 8 * 2**30
+MIN_UNPACKED_BYTES = 64 * 2**20
+"""Size up to which any packed text file is read."""
+
+_CHUNK_BYTES = 1 << 20
+_PACKED_SUFFIXES = (".gz", ".bz2")
 
 _WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
 _DECIMAL_NUMBER = r"^(-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?|[nN]a[nN])$"
@@ -58,27 +69,38 @@ def read_delimited(
     """
     path = check_file(path)
     skipped: list[int] = []
-
-    def handle_ragged_row(row: Any) -> str:
-        skipped.append(1)
-        return "skip" if skip_ragged else "error"
-
     try:
         header = _read_header(path, delimiter, encoding) if names is None else list(names)
-        source, delimiter = _open_source(path, delimiter)
-        table = pyarrow.csv.read_csv(
-            source,
-            read_options=pyarrow.csv.ReadOptions(column_names=header, skip_rows=int(names is None), encoding=encoding),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter=delimiter, quote_char=_quote_character(delimiter), invalid_row_handler=handle_ragged_row
-            ),
-            convert_options=_build_convert_options(header, only, types or {}),
-        )
+        # Arrow takes the types of columns by name, so a column without a name needs one.
+        unique = [name or f"column {place} without a name" for place, name in enumerate(header)]
+        with _open_source(path, delimiter) as (source, delimiter):
+            table = pyarrow.csv.read_csv(
+                source,
+                pyarrow.csv.ReadOptions(column_names=unique, skip_rows=int(names is None), encoding=encoding),
+                _build_parse_options(delimiter, skipped if skip_ragged else None),
+                _build_convert_options(unique, only, types or {}),
+            )
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
         raise describe_read_error(path, error) from error
+    if only is None:
+        table = table.rename_columns(header)
     if skipped:
         log.warning("%s: left out %d rows with too many or too few fields.", path, len(skipped))
     return table
+
+
+def _build_parse_options(delimiter: str, skipped: list[int] | None) -> pyarrow.csv.ParseOptions:
+    """Build options that count ragged rows in `skipped`, or refuse them if there is no list."""
+
+    def skip_row(row: Any) -> str:
+        assert skipped is not None
+        skipped.append(1)
+        return "skip"
+
+    # Rows are decoded for a handler, which prints a traceback where they are not UTF-8: there is one only if needed.
+    handler = None if skipped is None else skip_row
+    quote = _quote_character(delimiter)
+    return pyarrow.csv.ParseOptions(delimiter=delimiter, quote_char=quote, invalid_row_handler=handler)
 
 
 def _build_convert_options(
@@ -118,12 +140,46 @@ def describe_read_error(path: Path, error: Exception) -> DataError:
     )
 
 
-def _open_source(path: Path, delimiter: str) -> tuple[Any, str]:
-    if len(delimiter) == 1:
-        return path, delimiter
-    # Arrow splits at one character only; the unit separator does not occur in text.
+@contextmanager
+def _open_source(path: Path, delimiter: str) -> Iterator[tuple[Any, str]]:
+    packed = path.suffix.lower() in _PACKED_SUFFIXES
+    if len(delimiter) == 1 and not packed:
+        yield path, delimiter
+        return
     with pa.input_stream(str(path), compression="detect") as stream:
-        return io.BytesIO(stream.read().replace(delimiter.encode(), b"\x1f")), "\x1f"
+        limited = _LimitedStream(stream, path) if packed else stream
+        if len(delimiter) == 1:
+            yield limited, delimiter
+        else:
+            # Arrow splits at one character only; the unit separator does not occur in text.
+            yield io.BytesIO(limited.read().replace(delimiter.encode(), b"\x1f")), "\x1f"
+
+
+class _LimitedStream(io.RawIOBase):
+    """A packed file that is refused when it unpacks to far more than its size."""
+
+    def __init__(self, stream: Any, path: Path) -> None:
+        self._stream, self._path, self._total = stream, path, 0
+        self._limit = min(MAX_UNPACKED_BYTES, max(MIN_UNPACKED_BYTES, MAX_EXPANSION * path.stat().st_size))
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        parts = []
+        while size:
+            part: bytes = self._stream.read(min(size, _CHUNK_BYTES) if size > 0 else _CHUNK_BYTES)
+            self._total += len(part)
+            if self._total > self._limit:
+                raise DataError(
+                    f"{self._path} unpacks to more than {self._limit >> 20:,} MiB, {MAX_EXPANSION} times its size or "
+                    "more than is allowed. Unpack it by hand if you trust it."
+                )
+            parts.append(part)
+            size -= len(part)
+            if not part:
+                break
+        return b"".join(parts)
 
 
 def read_first_line(path: Path, encoding: str) -> str:
@@ -139,9 +195,18 @@ def _quote_character(delimiter: str) -> str | bool:
 
 def _read_header(path: Path, delimiter: str, encoding: str) -> list[str]:
     line = read_first_line(path, encoding)
-    if _quote_character(delimiter):
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
-    return [cell.strip() for cell in line.split(delimiter)]
+    if "\r" in line:
+        raise DataError(f"{path} has a carriage return in its first line. Save it with line ends of Unix or Windows.")
+    try:
+        cells = (
+            next(csv.reader([line], delimiter=delimiter), []) if _quote_character(delimiter) else line.split(delimiter)
+        )
+    except csv.Error as error:
+        raise DataError(f"The first line of {path} does not name columns ({error}). Write their names there.") from None
+    header = [cell.strip() for cell in cells]
+    if not any(header):
+        raise DataError(f"The first line of {path} is blank. It must name the columns.")
+    return header
 
 
 def detect_delimiter(path: Path, encoding: str) -> str:
@@ -151,6 +216,23 @@ def detect_delimiter(path: Path, encoding: str) -> str:
     except (UnicodeDecodeError, OSError, EOFError) as error:
         raise describe_read_error(path, error) from error
     return max(",\t;", key=line.count)
+
+
+def cast_to_text(column: pa.ChunkedArray, name: str, source: str | Path) -> pa.ChunkedArray:
+    """Convert a column to text.
+
+    Args:
+        column: the column.
+        name: its name, for errors.
+        source: its file or data set, for errors.
+
+    Raises:
+        DataError: it holds lists, or bytes that are no text.
+    """
+    try:
+        return column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"The {name} of {source} hold {column.type} that is no text. Write them as text.") from None
 
 
 def narrow_column(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -47,7 +47,10 @@ TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ROW_NUMBER: Final = "row-number"
 """Stands in place of a file of ids where the ids are the row numbers."""
 
+MAX_NAME_LETTERS = 20
+"""Letters of the name of a vector column; a longer number counts no columns."""
 _NUMBERED_NAME = re.compile(r"emb_(\d+)")
+_CANONICAL_NAME = re.compile(r"emb_(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +196,13 @@ def parse_vectors(table: pa.Table, path: Path, owner: str = "user") -> Vectors:
 
 def find_numbered_columns(names: list[str], path: Path) -> tuple[str, ...]:
     """Find the columns emb_0, emb_1, ..., which must be numbered without gaps."""
-    numbers = sorted(int(match[1]) for match in map(_NUMBERED_NAME.fullmatch, names) if match)
+    numbered = [name for name in names if _NUMBERED_NAME.fullmatch(name)]
+    unclear = [name for name in numbered if not _CANONICAL_NAME.fullmatch(name)]
+    if unclear:
+        raise DataError(
+            f"{path} has a column '{unclear[0]}'. Number the columns emb_0, emb_1, ... without zeros before."
+        )
+    numbers = sorted(int(name.removeprefix("emb_")) for name in numbered if len(name) <= MAX_NAME_LETTERS)
     if not numbers:
         existing = ", ".join(names[:12])
         raise DataError(f"{path} has no column 'embedding' and no columns emb_0, emb_1, ...; it has {existing}.")

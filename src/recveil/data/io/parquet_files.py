@@ -1,0 +1,30 @@
+"""Parquet files, read whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from recveil.core.errors import DataError
+
+__all__ = ["read_parquet"]
+
+_VIEW_TYPES = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """Read a Parquet file; views of text become text, from which rows can be taken.
+
+    Raises:
+        DataError: the file is damaged, or holds a type that Arrow cannot read.
+    """
+    try:
+        table = pyarrow.parquet.read_table(path, partitioning=None)
+        for place, field in enumerate(table.schema):
+            if str(field.type) in _VIEW_TYPES:
+                table = table.set_column(place, field.name, table.column(place).cast(_VIEW_TYPES[str(field.type)]))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not a whole Parquet file. Download or write it again.") from error
+    return table
