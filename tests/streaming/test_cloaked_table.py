@@ -255,5 +255,5 @@ def test_unsupported_requests_are_refused(
         cloak_table(table, GENDER, Gaussian(), tmp_path / "out")
     strangers = tmp_path / "facts.csv"
     strangers.write_text("user_id,gender\na,F\nb,M\nc,F\nd,M\n")
-    with pytest.raises(DataError, match="Use the same ids"):
+    with pytest.raises(DataError, match="Only 0 users are in both tables"):
         cloak_table(table, AttributeSource(strangers, ("gender",)), Gaussian(), tmp_path / "out")

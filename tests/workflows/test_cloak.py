@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,6 +16,7 @@ from recveil.core.errors import UsageError
 from recveil.core.result_parts import InputSummary
 from recveil.core.results import CloakResult
 from recveil.core.types import Attribute, Dataset
+from recveil.data.io.tables import read_table
 from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.defenses import DEFENSES
 from recveil.workflows.audit_protocol import AuditProtocol
@@ -140,3 +143,34 @@ def test_a_strength_outside_zero_and_one_is_refused(method: str, quick: AuditPro
     for strength in (1.5, -0.1, float("nan")):
         with pytest.raises(UsageError, match="strength"):
             cloak_table(table, ChosenDefense(method, {"strength": strength}), quick, audit=False)
+
+
+def write_table_with_target(path: Path) -> pa.Table:
+    """Write a table that holds the attribute to protect beside the vectors, in the format that the name asks for."""
+    rng, codes = np.random.default_rng(0), np.arange(200) % 2
+    x = (rng.standard_normal((200, 2)) + codes[:, None]).astype(np.float32)
+    columns = {"user_id": np.arange(200), "emb_0": x[:, 0], "emb_1": x[:, 1], "Gender": ["FM"[code] for code in codes]}
+    table = pa.table({**columns, "plan": ["free", "paid"] * 100})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        pyarrow.csv.write_csv(table, path)
+    return table
+
+
+@pytest.mark.parametrize(("name", "stream"), [("u.parquet", False), ("u.csv", False), ("u.parquet", True)])
+def test_a_column_that_holds_the_target_is_left_out_unless_it_is_to_be_kept(
+    tmp_path: Path, quick: AuditProtocol, name: str, stream: bool
+) -> None:
+    path, facts = tmp_path / name, tmp_path / "facts.parquet"
+    table = write_table_with_target(path)
+    pq.write_table(pa.table({"user_id": table.column("user_id"), "gender": table.column("Gender")}), facts)
+    for attributes, targets in ((path, ["Gender"]), (facts, ["gender"])):  # in the table itself, and beside it
+        for keep_target in (False, True):
+            out = tmp_path / f"{attributes.stem}{keep_target}{path.suffix}"
+            request = CloakRequest(out, keep_target=keep_target)
+            result = cloak_files(InputFiles(path, attributes, stream=stream), targets, GAUSSIAN, quick, request)
+            expected = [column for column in table.column_names if keep_target or column != "Gender"]
+            assert read_table(out).column_names == expected
+            [note] = [note for note in result.defense.notes if "'Gender'" in note]
+            assert note.startswith("WARNING") == keep_target

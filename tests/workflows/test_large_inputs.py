@@ -61,7 +61,8 @@ def test_cloak_and_audit_take_a_folder_and_name_the_sample(
     assert result.targets["gender"].headline.advantage.value < 0.3
     assert any("3,000 users" in warning for warning in result.warnings)
     assert any("2 users with undisclosed gender" in note for note in result.defense.notes)
-    assert any("still has the column gender" in note for note in result.defense.notes)
+    assert any("does not hold 'gender'" in note for note in result.defense.notes)
+    assert pq.read_schema(out / "part-0.parquet").names == ["user_id", "embedding"]
     assert sum(result.counts["gender"].values()) == 2998
     assert (result.parts.written, result.parts.found) == (2, 0)
     assert sorted(path.name for path in out.iterdir()) == ["part-0.parquet", "part-1.parquet"]

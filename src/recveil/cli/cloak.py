@@ -40,6 +40,12 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
     ] = False
     engine: Annotated[str, typer.Option(help="Engine for large tables: local or ray.")] = "local"
     address: Annotated[str | None, typer.Option(help="Ray cluster to join, such as ray://host:10001.")] = None
+    keep_target: Annotated[
+        bool,
+        typer.Option(
+            "--keep-target", help="Keep columns of the table that hold a target; by default they are left out."
+        ),
+    ] = False
     report: Report = None
 
 
@@ -48,9 +54,9 @@ def cloak(options: CloakOptions) -> None:
     """Defend a table of user vectors.
 
     With --report or --json it is also audited before and after. Rows, ids and other columns stay as they were; only
-    the vectors move. With --run, or with --item-embeddings and --interactions, the result also says what the
-    recommendations are worth before and after. A folder of Parquet files is read and written part by part; after an
-    interruption the same command continues.
+    the vectors move, and columns that hold a target are left out. With --run, or with --item-embeddings and
+    --interactions, the result also says what the recommendations are worth before and after. A folder of Parquet files
+    is read and written part by part; after an interruption the same command continues.
 
     Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
@@ -65,6 +71,7 @@ def cloak(options: CloakOptions) -> None:
         panel=options.panel,
         folds=options.folds,
         repeats=options.repeats,
+        max_repeats=options.max_repeats,
         margin=options.margin,
         seed=options.seed,
         device=options.device,
@@ -75,6 +82,7 @@ def cloak(options: CloakOptions) -> None:
         audit=options.as_json,
         frontier=options.frontier,
         engine=make_engine(options.engine, options.address),
+        keep_target=options.keep_target,
         command_line=sys.argv,
     )
     defense = ChosenDefense(options.method, {"strength": options.strength, **parse_options(options.option)})

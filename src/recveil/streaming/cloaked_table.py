@@ -13,9 +13,9 @@ removed at the end. Affine defenses give the same numbers as in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from recveil.streaming.labels import AttributeSource, Labels, build_labels, chec
 from recveil.streaming.map_application import measure_displacement
 from recveil.streaming.passes import CellState, GatherTask, ScanResult, ScanTask, WriteTask, check_unique_ids
 from recveil.streaming.sketch import compute_key_limits
+from recveil.streaming.target_columns import describe_overlap, list_target_columns
 from recveil.streaming.vector_layout import check_scale
 from recveil.streaming.work_folder import clear_work_folder, explain_full_disk, hold_work_folder
 from recveil.transport.moments import Moments
@@ -128,7 +129,7 @@ def cloak_table(
     _require_streaming(method)
     engine, clock = engine or ThreadEngine(), Clock()
     check_targets(table, source)
-    targets = list_target_columns(table, source.names)
+    targets = list_target_columns(table.other_columns, source.names)
     dropped = () if keep_target else targets
     job = compute_job_id(table, source, method, seed, dropped)
     plan_outputs(table, out, job)  # refuses what can be refused before anything is made
@@ -157,12 +158,6 @@ def _require_streaming(method: Any) -> None:
     if not isinstance(method, StreamingDefense):
         names = ", ".join(traits.name for traits in DEFENSES.all_traits() if traits.streams)
         raise UsageError(f"{type(method).__name__} needs the whole table in memory. Methods for large tables: {names}.")
-
-
-def list_target_columns(table: Table, names: Sequence[str]) -> tuple[str, ...]:
-    """List the columns of the table that hold a target, in any spelling of its name."""
-    simple = {name.casefold() for name in names}
-    return tuple(column for column in table.other_columns if column.casefold() in simple)
 
 
 @contextmanager
@@ -218,8 +213,10 @@ def scan_labels(table: Table, source: AttributeSource, engine: TaskEngine, work:
     check_unique_ids(table, work)
     if labels is not None:
         assert result.counts is not None
-        labels.check_overlap(result.counts, source)
-        return labels, result.counts
+        assert labels.lookup is not None
+        assert source.path is not None
+        notes = describe_overlap(result.matched, table.rows, len(labels.lookup.hashes), source.path)
+        return replace(labels, notes=(*notes, *labels.notes)), result.counts
     assert result.values is not None
     path = work / VALUES_NAME
     with explain_full_disk(path), write_atomically(path, private=True) as temporary:

@@ -44,12 +44,14 @@ class AttributeSource:
         names: columns of the targets; a name that is given twice counts once.
         numeric: columns to be read as numbers.
         bins: cut points that turn numbers into classes.
+        keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
     """
 
     path: Path | None
     names: tuple[str, ...]
     numeric: Sequence[str] = ()
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    keep_label: Sequence[str] | None = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(dict.fromkeys(self.names)))
@@ -94,9 +96,17 @@ class CellLookup:
 
     def find_cells(self, ids: pa.Array, where: str | Path) -> NDArray[np.int16]:
         """Find the cell of each id; 0 (all unknown) for an id that is missing."""
+        place, is_present = self._find_places(ids, where)
+        return np.where(is_present, self.cells[place], 0).astype(np.int16)
+
+    def count_present(self, ids: pa.Array, where: str | Path) -> int:
+        """Count the ids that are present."""
+        return int(self._find_places(ids, where)[1].sum())
+
+    def _find_places(self, ids: pa.Array, where: str | Path) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         hashes = hash_ids(ids, where, text=self.text)
         place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        return np.where(self.hashes[place] == hashes, self.cells[place], 0).astype(np.int16)
+        return place, self.hashes[place] == hashes
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,11 +164,6 @@ class Labels:
             target.name: {label: int(n) for label, n in zip(target.labels, sizes, strict=True)}
             for target, sizes in zip(self.targets, per_target, strict=True)
         }
-
-    def check_overlap(self, counts: IntArray, source: AttributeSource) -> None:
-        """Refuse attributes that no row of the table has, since then the ids do not match."""
-        if not counts[1:].sum():
-            raise DataError(f"No user of the table has a known class in {source.path}. Use the same ids in both.")
 
 
 def check_targets(table: Table, source: AttributeSource) -> None:
@@ -251,8 +256,15 @@ def _build_targets(counted: pa.Table, source: AttributeSource) -> tuple[tuple[Ta
     values = counted.select(list(source.names))
     numeric = [name for name in source.numeric if name in source.names]
     bins = {name: edges for name, edges in source.bins.items() if name in source.names}
-    attributes = make_attributes(values, numeric=numeric, bins=bins, keep=list(source.names))
-    targets, notes = [], []
+    attributes = make_attributes(
+        values,
+        numeric=numeric,
+        bins=bins,
+        keep=list(source.names),
+        keep_label=source.keep_label,
+        row_counts=counts,
+    )
+    targets, notes = [], [*attributes.notes]
     for name in source.names:
         if attributes[name].is_numeric:
             raise DataError(

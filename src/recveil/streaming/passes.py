@@ -50,10 +50,12 @@ class ScanResult:
     Attributes:
         values: distinct values and their counts, if the classes are still to be made.
         counts: users of each cell, if the labels are known.
+        matched: users whose ids are in the file of attributes.
     """
 
     values: pa.Table | None = None
     counts: IntArray | None = None
+    matched: int = 0
 
     def merge(self, other: ScanResult) -> ScanResult:
         """Return the result of both scans."""
@@ -61,7 +63,7 @@ class ScanResult:
             return ScanResult(values=merge_values(self.values, other.values))
         assert self.counts is not None
         assert other.counts is not None
-        return ScanResult(counts=self.counts + other.counts)
+        return ScanResult(counts=self.counts + other.counts, matched=self.matched + other.matched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,9 @@ class ScanTask:
                 result = ScanResult(values=count_values(block.columns, self.names))
             else:
                 cells = self.labels.assign_cells(block.columns, span.part.path)
-                result = ScanResult(counts=np.bincount(cells, minlength=self.labels.n_cells).astype(np.int64))
+                counts = np.bincount(cells, minlength=self.labels.n_cells).astype(np.int64)
+                lookup, ids = self.labels.lookup, block.columns.column(self.table.id_column)
+                result = ScanResult(None, counts, 0 if lookup is None else lookup.count_present(ids, span.part.path))
             total = result if total is None else total.merge(result)
         path = self.folder / f"{span.start}.ids"
         with explain_full_disk(path), write_atomically(path, private=True) as temporary:

@@ -5,7 +5,7 @@ Arrow neither groups nor looks up some types, such as views and 16-bit floats, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,19 @@ import pyarrow as pa
 
 from recveil.core.errors import DataError, unknown_name
 from recveil.data.io.tables import USER_NAMES, require_column
+from recveil.data.io.user_tables import MIN_SHARED_USERS
 from recveil.data.io.vectors import PARQUET_SUFFIXES, read_rows
 from recveil.streaming.parquet_parts import list_part_files, open_parquet, read_batches
 
-__all__ = ["check_target_column", "convert_views", "find_id_column", "read_columns", "simplify_values"]
+__all__ = [
+    "check_target_column",
+    "convert_views",
+    "describe_overlap",
+    "find_id_column",
+    "list_target_columns",
+    "read_columns",
+    "simplify_values",
+]
 
 
 def check_target_column(schema: pa.Schema, name: str, path: Path) -> None:
@@ -96,6 +105,37 @@ def read_columns(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch | pa
         with open_parquet(file) as opened:
             groups = range(opened.num_row_groups)
         yield from read_batches(file, groups, columns, 1 << 20)
+
+
+def list_target_columns(columns: Iterable[str], targets: Iterable[str]) -> tuple[str, ...]:
+    """List the columns that are called like a target; case does not matter."""
+    simple = {name.casefold() for name in targets}
+    return tuple(column for column in columns if column.casefold() in simple)
+
+
+def describe_overlap(matched: int, n_users: int, n_rows: int, path: Path) -> list[str]:
+    """Describe how many ids are in only one of two tables; refuse tables that have less than half in common.
+
+    Args:
+        matched: ids in both tables.
+        n_users: users of the large table.
+        n_rows: users in the file of attributes.
+        path: the file of attributes.
+
+    Raises:
+        DataError: less than half of the ids of the smaller table are in the other one.
+    """
+    if matched < max(1, MIN_SHARED_USERS * min(n_users, n_rows)):
+        raise DataError(
+            f"Only {matched:,} users are in both tables, of {n_users:,} in the large one and {n_rows:,} in {path}. "
+            "Write the ids alike in both, or leave out the users of other tables."
+        )
+    notes = []
+    if matched < n_users:
+        notes.append(f"{n_users - matched:,} of the {n_users:,} users have no row in {path.name} and are undisclosed.")
+    if matched < n_rows:
+        notes.append(f"{n_rows - matched:,} of the {n_rows:,} users in {path.name} are not in the table.")
+    return notes
 
 
 def _is_parquet(path: Path) -> bool:

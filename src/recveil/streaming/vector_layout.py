@@ -182,6 +182,7 @@ def _make_lists(x: FloatArray, kind: pa.DataType) -> pa.Array:
     numbers = pa.array(x.reshape(-1)).cast(kind.value_type)
     if pa.types.is_fixed_size_list(kind):
         return pa.FixedSizeListArray.from_arrays(numbers, type=kind)
-    make, dtype = (pa.ListArray, np.int32) if pa.types.is_list(kind) else (pa.LargeListArray, np.int64)
-    offsets = np.arange(len(x) + 1, dtype=dtype) * dtype(x.shape[1])
-    return make.from_arrays(pa.array(offsets), numbers, type=kind)
+    offsets = np.arange(0, x.size + 1, x.shape[1])
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), numbers, type=kind)
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), numbers, type=kind)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from recveil.core.errors import RecveilError, UsageError
 from recveil.core.protocols import UtilityLoss
 from recveil.core.result_parts import DefenseSummary, InputSummary, PartCounts
@@ -17,6 +19,7 @@ from recveil.data.io.user_tables import Vectors, check_vector_output, write_embe
 from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table as cloak_large_table
 from recveil.streaming.engines import TaskEngine
+from recveil.streaming.target_columns import list_target_columns
 from recveil.workflows.audit import check_output_files
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.comparison import audit_lists, compare_audits, compare_recommendations, describe_omissions
@@ -24,7 +27,7 @@ from recveil.workflows.defended_release import ChosenDefense, defend_vectors, me
 from recveil.workflows.frontier import build_frontier
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
 from recveil.workflows.large_inputs import is_large_table, open_large_table
-from recveil.workflows.notes import describe_undisclosed, list_notes, merge_small_classes
+from recveil.workflows.notes import describe_target_columns, describe_undisclosed, list_notes, merge_small_classes
 from recveil.workflows.utility import Recommendations, recommendations_from_files, recommendations_from_run
 
 __all__ = ["CloakRequest", "ClearTable", "cloak_files", "cloak_table"]
@@ -40,6 +43,7 @@ class CloakRequest:
         audit: audit the table before and after even without a page.
         frontier: measure all methods at several strengths.
         engine: engine for large tables; naming one makes any table a large one.
+        keep_target: keep columns of the table that hold a protected attribute; anybody can read the classes there.
         command_line: what made this result, kept in it.
     """
 
@@ -48,6 +52,7 @@ class CloakRequest:
     audit: bool = False
     frontier: bool = False
     engine: TaskEngine | None = None
+    keep_target: bool = False
     command_line: Sequence[str] = ()
 
     @property
@@ -104,6 +109,8 @@ def cloak_files(
         vectors, targets, notes = files.read(names)
         check_vector_output(request.out, vectors)
         table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
+        vectors, target_columns = _drop_targets(vectors, [target.name for target in targets], request)
+        notes = [*notes, *describe_target_columns(target_columns, request.out.name, kept=request.keep_target)]
         table = replace(table, notes=notes, ids=vectors.ids)
         cloaked, result = cloak_table(
             table, defense, protocol, audit=request.needs_audit, frontier=request.frontier, warnings=warnings
@@ -154,7 +161,7 @@ def cloak_table(
         result = _add_audits(result, table, cloaked, targets, protocol, clock)
     if frontier:
         with clock.measure_step("measure the frontier"):
-            quick = replace(protocol, panel="fast", repeats=1, attacks=None)
+            quick = replace(protocol, panel="fast", repeats=1, max_repeats=1, attacks=None)
             result = result.model_copy(update={"frontier": build_frontier(table.x, targets, quick, served)})
     final = {"timings": clock.seconds, "warnings": [*result.warnings, *(warnings if audit else ())]}
     return cloaked, result.model_copy(update=final)
@@ -169,9 +176,7 @@ def _add_audits(
     clock: Clock,
 ) -> CloakResult:
     """Return the result with audits before and after, of the vectors and, where it is known, of the lists."""
-    compared = compare_audits(
-        table.x, cloaked, targets, protocol, clock=clock, activity=table.activity, ids=table.ids
-    )
+    compared = compare_audits(table.x, cloaked, targets, protocol, clock=clock, activity=table.activity, ids=table.ids)
     update: dict[str, object] = {
         "protocol": protocol.to_result(),
         "before": compared.before,
@@ -196,13 +201,22 @@ def _cloak_large(
         raise UsageError("`frontier` cannot be used with a large table. Take a part of it that fits into memory.")
     large, clock = open_large_table(files, names), Clock()
     method = defense.make(protocol.device)
-    done = cloak_large_table(large.table, large.facts, method, request.out, seed=protocol.seed, engine=request.engine)
-    notes = [*done.notes]
+    done = cloak_large_table(
+        large.table,
+        large.facts,
+        method,
+        request.out,
+        seed=protocol.seed,
+        engine=request.engine,
+        keep_target=request.keep_target,
+    )
+    notes = [
+        *describe_target_columns(done.target_columns, request.out.name, kept=request.keep_target),
+        *done.notes,
+    ]
     for name, classes in done.counts.items():
         if undisclosed := done.rows - sum(classes.values()):
             notes.append(describe_undisclosed(undisclosed, name, defense.name))
-        if large.facts.path is None:
-            notes.append(f"{request.out} still has the column {name}: leave it out of what you publish.")
     result = CloakResult(
         input=InputSummary(name=large.table.path.name, n_users=done.rows, d=done.d),
         defense=DefenseSummary(
@@ -221,10 +235,23 @@ def _cloak_large(
     plan = large.plan_sample(protocol.rules, protocol.margin, protocol.seed, request.engine)
     users = plan.draw_users(large.table, request.engine)
     cloaked = users.read_vectors(open_table(request.out, large.table.ids), request.engine)
-    sample = ClearTable(result.input, users.x, users.targets)
+    sample = ClearTable(result.input, users.x, users.targets, ids=users.ids)
     result = _add_audits(result, sample, cloaked, users.targets, protocol, clock)
     warnings = [plan.describe_sample(done.rows), *result.warnings]
     return result.model_copy(update={"warnings": warnings, "timings": {**done.seconds, **clock.seconds}})
+
+
+def _drop_targets(vectors: Vectors, names: Sequence[str], request: CloakRequest) -> tuple[Vectors, tuple[str, ...]]:
+    """Return the table without the columns that hold a target, unless they are to be kept, and their names."""
+    source = vectors.source
+    columns = [] if source is None else source.column_names if isinstance(source, pa.Table) else list(source)
+    other = [column for column in columns if column != vectors.key and column not in vectors.columns]
+    found = list_target_columns(other, names)
+    if request.keep_target or not found or source is None:
+        return vectors, found
+    if isinstance(source, pa.Table):
+        return replace(vectors, source=source.drop_columns(list(found))), found
+    return replace(vectors, source={name: tensor for name, tensor in source.items() if name not in found}), found
 
 
 def _read_clear_table(

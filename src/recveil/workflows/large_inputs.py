@@ -38,12 +38,14 @@ class LargeTable:
         """Plan which users an audit under these rules draws."""
         return design_sample(self.table, self.facts, rules, margin, seed=seed, engine=engine)
 
-    def draw_sample(self, rules: CrossValidation, margin: float, seed: int) -> tuple[Vectors, list[Attribute], str]:
-        """Draw the users that an audit needs; return them with the sentence that says so."""
+    def draw_sample(
+        self, rules: CrossValidation, margin: float, seed: int
+    ) -> tuple[Vectors, list[Attribute], list[str], str]:
+        """Draw the users that an audit needs; return them with notes on the attributes and a sentence on the sample."""
         plan = self.plan_sample(rules, margin, seed)
         users = plan.draw_users(self.table)
         vectors = Vectors(users.ids, users.x, self.table.id_column, ("embedding",), None, np.float32)
-        return vectors, users.targets, plan.describe_sample(self.table.rows)
+        return vectors, users.targets, list(plan.labels.notes), plan.describe_sample(self.table.rows)
 
 
 def is_large_table(files: InputFiles) -> bool:
@@ -74,7 +76,13 @@ def open_large_table(files: InputFiles, names: list[str]) -> LargeTable:
     # The table numbers its rows itself.
     ids = None if files.ids is None or files.ids == ROW_NUMBER else read_ids(files.ids, "user")
     inside = files.attributes is None or files.attributes == files.embeddings
-    facts = AttributeSource(None if inside else files.attributes, tuple(names), tuple(files.numeric), dict(files.bins))
+    facts = AttributeSource(
+        None if inside else files.attributes,
+        tuple(names),
+        tuple(files.numeric),
+        dict(files.bins),
+        tuple(files.keep_label),
+    )
     return LargeTable(open_table(files.embeddings, ids), facts)
 
 

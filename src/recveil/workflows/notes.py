@@ -13,7 +13,7 @@ from recveil.data.io.user_tables import require_classes
 from recveil.defenses import DEFENSES
 from recveil.defenses.embeddings.attrcloak import merge_lonely_classes
 
-__all__ = ["describe_undisclosed", "list_notes", "merge_small_classes"]
+__all__ = ["describe_target_columns", "describe_undisclosed", "list_notes", "merge_small_classes"]
 
 REST_LABEL = "rest"
 
@@ -45,6 +45,22 @@ def list_notes(x: FloatArray, targets: Sequence[Attribute], method: str) -> list
                 f"dimensions ({d}). Their covariances were regularized, and become equal only roughly."
             )
     return notes
+
+
+def describe_target_columns(columns: Sequence[str], output: str, *, kept: bool) -> list[str]:
+    """Return the sentence about columns of the table that hold a protected attribute, if there are any.
+
+    Args:
+        columns: the columns.
+        output: name of the defended table.
+        kept: whether they stay in it.
+    """
+    if not columns:
+        return []
+    names = ", ".join(f"'{name}'" for name in columns)
+    if kept:
+        return [f"WARNING: {output} still holds {names}, so nobody needs to attack it. Remove it before you share it."]
+    return [f"{output} does not hold {names}, which the table held: anybody could read the protected classes there."]
 
 
 def describe_undisclosed(count: int, attribute: str, method: str) -> str:
