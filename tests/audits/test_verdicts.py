@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from documents import build_attack
-from recveil.audits.verdicts import TargetAudit, judge_advantage
+from recveil.audits.verdicts import TargetAudit, judge_advantage, judge_many_classes
+from recveil.core.result_parts import Verdict
 from recveil.core.types import Estimate
 
 
@@ -54,3 +55,19 @@ def test_a_target_tells_its_verdict_and_numbers_in_its_result() -> None:
     assert result.headline.advantage == attacks["one"].advantage
     assert result.counts == {"a": 60, "b": 40}
     assert result.confusion == [[0.8, 0.2], [0.3333, 0.6667]]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "auc", "expected"),
+    [
+        (Verdict.NONE, (0.588, 0.54, 0.64), Verdict.LEAK),
+        (Verdict.NONE, (0.53, 0.51, 0.56), Verdict.INCONCLUSIVE),
+        (Verdict.NONE, (0.50, 0.48, 0.52), Verdict.NONE),
+        (Verdict.INCONCLUSIVE, (0.50, 0.48, 0.52), Verdict.INCONCLUSIVE),
+        (Verdict.LEAK, (0.50, 0.48, 0.52), Verdict.LEAK),
+    ],
+)
+def test_many_classes_are_judged_by_the_auc_too(
+    verdict: Verdict, auc: tuple[float, float, float], expected: Verdict
+) -> None:
+    assert judge_many_classes(verdict, Estimate(*auc, 100), margin=0.05) is expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,9 @@ METRICS = ("balanced_accuracy", "advantage", "accuracy", "macro_f1", "auc")
 
 MARGIN = 0.05
 """An advantage under this is called no leak."""
+
+MAX_USEFUL_REPEATS = 10
+"""With more repeats the same users tell nothing new."""
 
 MAX_CLASSES_FOR_ADVANTAGE = 10
 """With more classes the AUC is judged beside the advantage."""
@@ -78,6 +82,7 @@ class TargetAudit:
         trials: predictions for single users; no document holds them.
         fold_advantages: signed advantage of the headline on each fold, to pool several audits.
         repeats_used: repeats of cross-validation behind the numbers.
+        best_resolution: the resolution that these users allow with MAX_USEFUL_REPEATS repeats.
     """
 
     target: str
@@ -97,6 +102,7 @@ class TargetAudit:
     trials: dict[str, list[FoldTrial]] = field(default_factory=dict, repr=False)
     fold_advantages: FloatArray = field(default_factory=lambda: np.empty(0), repr=False)
     repeats_used: int = 0
+    best_resolution: float = math.inf
 
     @property
     def n(self) -> int:
@@ -149,10 +155,11 @@ class TargetAudit:
             return f"The audit of {name} is inconclusive: the attackers predicted one class for all users, {numbers}."
         size = f"an advantage of {self.detectable:.2f} or more" if self.detectable < 1 else "no leak of any size"
         power = f"With {self.n:,} users it detects {size} with 95 % power"
-        if self.resolution >= 2 * self.margin:
+        if not self.best_resolution < 2 * self.margin:
             return f"The audit of {name} is inconclusive: {numbers}. {power}; more users are needed for less."
+        advice = " More repeats may resolve it." if self.repeats_used < MAX_USEFUL_REPEATS else ""
         repeats = f"{self.repeats_used} repeat{'s' * (self.repeats_used != 1)} of cross-validation"
-        return f"The audit of {name} is inconclusive after {repeats}: {numbers}. {power}."
+        return f"The audit of {name} is inconclusive after {repeats}: {numbers}. {power}.{advice}"
 
     def to_result(self) -> ClassTarget:
         """Return the audit as a part of a result document."""

@@ -242,6 +242,47 @@ def test_numbers_are_those_of_the_guesses() -> None:
     np.testing.assert_allclose(audit_attribute(x, secret, {"right": Fake(right)}).confusion, np.eye(3))
 
 
+def test_an_inconclusive_audit_adds_repeats_where_they_resolve_it_and_says_so() -> None:
+    x = rng(3).standard_normal((3000, 2))
+    secret = Attribute("group", rng(503).integers(2, size=3000), ("a", "b"))
+    attacks = {"luck": Fake(random_guess)}
+    once = audit_attribute(x, secret, attacks, rules=CrossValidation(repeats=1), seed=3)
+    assert (once.verdict, once.repeats_used) == ("inconclusive", 1)
+    assert "after 1 repeat" in once.sentence
+    assert "More repeats may resolve it" in once.sentence
+    more = audit_attribute(x, secret, attacks, rules=CrossValidation(repeats=1, max_repeats=10), seed=3)
+    assert more.verdict == "none"
+    assert 1 < more.repeats_used <= 10
+    pinned = audit_attribute(x, secret, attacks, rules=CrossValidation(repeats=more.repeats_used), seed=3)
+    assert pinned.to_result() == more.to_result()
+    late = CrossValidation(repeats=1, max_repeats=10, max_seconds=0.0)
+    assert audit_attribute(x, secret, attacks, rules=late, seed=3).repeats_used == 1
+    few = audit_attribute(*labelled(100), attacks, rules=CrossValidation(repeats=1, max_repeats=10))
+    assert few.repeats_used == 1
+    assert "more users are needed" in few.sentence
+
+
+def test_a_leak_among_many_classes_that_the_advantage_does_not_show_is_found() -> None:
+    generator, K = rng(0), 30
+    codes = generator.permutation(np.arange(1500) % K)
+    x = generator.standard_normal((1500, 4)) + 0.35 * generator.standard_normal((K, 4))[codes]
+    found = audit_attribute(
+        x, Attribute("group", codes, tuple(map(str, range(K)))), panel("logistic"), rules=ONE_REPEAT
+    )
+    assert found.headline.advantage.value < found.margin
+    assert found.verdict == "leak"
+    assert "mean AUC" in found.sentence
+
+
+def test_a_class_of_one_user_is_left_out() -> None:
+    codes = np.concatenate([np.arange(60) % 2, [2]])
+    found = audit_attribute(
+        rng().standard_normal((61, 2)), Attribute("group", codes, ("a", "b", "c")), panel("logistic")
+    )
+    assert found.labels == ("a", "b")
+    assert "its 1 user is too few" in found.notes[0]
+
+
 def test_small_classes_and_undisclosed_users_are_left_out_with_a_note() -> None:
     codes = np.concatenate([np.arange(100) % 2, [2, 2, 2], [UNDISCLOSED] * 7])
     secret = Attribute("group", codes, ("a", "b", "tiny"))

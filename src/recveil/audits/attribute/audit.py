@@ -22,7 +22,7 @@ from recveil.attacks.attribute.panels import is_blind, make_panel
 from recveil.attacks.attribute.tasks import Attack
 from recveil.audits.attribute.folds import AttackedUsers, CrossValidation, FoldTrial, run_repeats
 from recveil.audits.attribute.user_order import find_copies, order_users
-from recveil.audits.verdicts import MARGIN, METRICS, TargetAudit
+from recveil.audits.verdicts import MARGIN, MAX_USEFUL_REPEATS, METRICS, TargetAudit
 from recveil.core.errors import DataError, UsageError
 from recveil.core.progress import track_progress
 from recveil.core.random import make_generator
@@ -146,6 +146,9 @@ def _summarize_trials(
         trials=trials,
         fold_advantages=leakage.compute_advantage(_score_relabelled(headline, len(labels)), len(labels)),
         repeats_used=rules.repeats,
+        best_resolution=_compute_resolution(
+            counts, margin, replace(rules, repeats=max(rules.repeats, MAX_USEFUL_REPEATS))
+        ),
     )
 
 
