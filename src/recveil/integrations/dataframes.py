@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import UNDISCLOSED, Attribute, FloatArray
+from recveil.data.io.array_files import check_scale
 from recveil.data.io.attributes import AttributeTable, make_attributes
 from recveil.data.io.ids import normalize_ids, refuse_duplicates
 from recveil.data.io.tables import USER_NAMES, find_column
@@ -112,6 +113,8 @@ def read_table_input(
                 f"There are {len(x):,} vectors and {len(attribute.codes):,} labels of '{attribute.name}'. Give one "
                 "label for each row."
             )
+    if np.isfinite(x).all():
+        check_scale(x, "the array")
     return TableInput(x, attributes, data, notes=attributes.notes)
 
 
@@ -135,6 +138,7 @@ def _read_dataframe(
     bad = np.flatnonzero(~np.isfinite(parsed.x).all(axis=1))
     if len(bad):
         raise DataError(f"{len(bad)} of the {len(parsed.x)} vectors hold NaN, infinite or missing numbers.")
+    check_scale(parsed.x, SOURCE)
     chosen = {name: attributes[name] for name in [*names, *numeric]} if names else attributes
     return TableInput(parsed.x, chosen, data, parsed, columns, attributes.notes)
 

@@ -14,6 +14,7 @@ from recveil.core.errors import DataError, RecveilError, UsageError
 from recveil.core.random import make_generator
 from recveil.core.result_parts import InputSummary
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Release
+from recveil.data.io.array_files import check_scale
 from recveil.data.io.ids import Ids, normalize_ids, require_positions
 from recveil.data.io.tables import ITEM_NAMES, read_table, require_column
 from recveil.data.io.user_tables import (
@@ -67,6 +68,7 @@ class InputFiles:
         """
         table, facts = self._find_tables()
         vectors = read_embeddings(table, self.ids)
+        check_scale(vectors.x, table)
         attributes = read_attributes(
             facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names, keep_label=self.keep_label
         )

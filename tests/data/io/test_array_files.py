@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from recveil.core.errors import DataError
-from recveil.data.io.array_files import convert_id_array, load_npy
+from recveil.data.io.array_files import check_scale, convert_id_array, load_npy
 from recveil.data.io.vectors import read_embeddings
 
 X = np.array([[0.1, -2.0], [3.5, 0.25], [1e-7, 4.0]], dtype=np.float32)
@@ -34,6 +34,14 @@ def write_header(path: Path, header: bytes) -> Path:
 def test_damaged_headers_are_refused(tmp_path: Path, header: bytes) -> None:
     with pytest.raises(DataError, match="not a whole .npy file"):
         load_npy(write_header(tmp_path / "e.npy", header))
+
+
+@pytest.mark.parametrize("factor", [1e20, -1e20, 1e-42])
+def test_vectors_that_cannot_be_computed_with_are_refused(factor: float) -> None:
+    with pytest.raises(DataError, match="Multiply all vectors by one number"):
+        check_scale((X * factor).astype(np.float32), "f")
+    check_scale(X, "f")
+    check_scale(X * 0, "f")
 
 
 def test_archives_are_refused(tmp_path: Path) -> None:

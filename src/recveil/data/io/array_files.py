@@ -20,7 +20,10 @@ from recveil.core.errors import DataError
 from recveil.data.io.tables import ITEM_NAMES, USER_NAMES, simplify_name
 from recveil.data.io.text import check_file
 
-__all__ = ["convert_id_array", "convert_tensor", "find_id_tensor", "load_npy", "load_tensors"]
+__all__ = ["check_scale", "convert_id_array", "convert_tensor", "find_id_tensor", "load_npy", "load_tensors"]
+
+MIN_MAGNITUDE, MAX_MAGNITUDE = 1e-15, 1e15
+"""Range of the largest number of a table, which keeps squares and sums of squares in the range of 32-bit floats."""
 
 _ID_KINDS = "iufUS"
 _DAMAGE_ERRORS = (
@@ -37,6 +40,20 @@ _DAMAGE_ERRORS = (
     AttributeError,
     tokenize.TokenError,
 )
+
+
+def check_scale(x: NDArray[np.float32], source: str | Path) -> None:
+    """Refuse vectors whose squares leave the range of 32-bit floats.
+
+    Raises:
+        DataError: the largest number is above `MAX_MAGNITUDE`, or not zero and below `MIN_MAGNITUDE`.
+    """
+    largest = float(max(x.max(), -x.min()))
+    if largest > MAX_MAGNITUDE or 0 < largest < MIN_MAGNITUDE:
+        raise DataError(
+            f"The largest number in {source} is {largest:.0e}, and {MIN_MAGNITUDE:.0e} to {MAX_MAGNITUDE:.0e} can be "
+            "computed with. Multiply all vectors by one number."
+        )
 
 
 def load_npy(path: Path) -> NDArray[Any]:
