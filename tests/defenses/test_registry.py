@@ -20,6 +20,7 @@ PLACES = {
         "attrcloak-dd",
         "attrcloak-df",
         "d2d",
+        "exchange",
         "gaussian",
         "leace",
         "noise",

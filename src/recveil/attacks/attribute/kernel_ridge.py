@@ -17,7 +17,7 @@ from recveil.transport.kernel_regression import MAX_LANDMARKS, KernelRegression,
 
 __all__ = ["KernelRidge"]
 
-METHODS = (AttackTraits("kernel-ridge", builder="KernelRidge", panels=("full",), rank=95),)
+METHODS = (AttackTraits("kernel-ridge", builder="KernelRidge", panels=("full", "strong"), rank=95),)
 
 
 @dataclass

@@ -47,6 +47,7 @@ METHODS = (
         streams=True,
         equalizes_covariances=True,
         undisclosed_users="went through the label-free map",
+        auto_rank=10,
         search_space={"rounds": Range(10, 150, log=True), "strength": Range(0.3, 1.0)},
     ),
 )
