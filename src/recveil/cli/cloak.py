@@ -30,7 +30,9 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
     """Options of `recveil cloak`."""
 
     out: Annotated[Path, typer.Option(help="File or folder for the defended table, in the form of the input.")]
-    method: Annotated[str, typer.Option(help="Defense: see `recveil list defenses`.")] = "sliced"
+    method: Annotated[
+        str, typer.Option(help="Defense: see `recveil list defenses`; auto takes the cheapest that passes its check.")
+    ] = "sliced"
     strength: Strength = 1.0
     option: Annotated[list[str] | None, typer.Option(help="Option of the defense, such as rounds=40. Repeatable.")] = (
         None
@@ -46,6 +48,9 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
             "--keep-target", help="Keep columns of the table that hold a target; by default they are left out."
         ),
     ] = False
+    allow_leak: Annotated[
+        bool, typer.Option("--allow-leak", help="Exit 0 even if the self-check finds more than the margin.")
+    ] = False
     report: Report = None
 
 
@@ -57,6 +62,9 @@ def cloak(options: CloakOptions) -> None:
     the vectors move, and columns that hold a target are left out. With --run, or with --item-embeddings and
     --interactions, the result also says what the recommendations are worth before and after. A folder of Parquet files
     is read and written part by part; after an interruption the same command continues.
+
+    A table in memory is checked by strong attackers before it is handed over. If they find more than the margin, or
+    more than before, the first sentence says so and the command exits 1 unless --allow-leak is given.
 
     Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
@@ -83,11 +91,17 @@ def cloak(options: CloakOptions) -> None:
         frontier=options.frontier,
         engine=make_engine(options.engine, options.address),
         keep_target=options.keep_target,
+        check=True,
         command_line=sys.argv,
     )
     defense = ChosenDefense(options.method, {"strength": options.strength, **parse_options(options.option)})
     with show_progress(quiet=options.quiet):
         result = cloak_files(make_input_files(options), parse_names(options.target), defense, protocol, request)
     emit_json(result, as_json=options.as_json)
+    failure = result.self_check.sentence if result.self_check is not None else ""
+    if failure:
+        print_line(failure, silent=options.is_silent)
     print_summary(result, silent=options.is_silent)
     print_line(f"Wrote {options.out}.", silent=options.is_silent)
+    if failure and not options.allow_leak:
+        raise typer.Exit(1)

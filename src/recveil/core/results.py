@@ -40,6 +40,7 @@ from recveil.core.result_parts import (
     Utility,
     Verdict,
 )
+from recveil.core.self_check_parts import SelfCheck
 from recveil.core.study_parts import (
     CellCounts,
     Failure,
@@ -173,6 +174,7 @@ class CloakResult(_AttributeDocument):
     frontier: Frontier | None = None
     counts: dict[str, dict[str, int]] | None = None
     parts: PartCounts | None = None
+    self_check: SelfCheck | None = None
     _table: Any = PrivateAttr(default=None)
 
     @property

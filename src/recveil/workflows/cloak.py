@@ -12,6 +12,7 @@ from recveil.core.errors import RecveilError, UsageError
 from recveil.core.protocols import UtilityLoss
 from recveil.core.result_parts import DefenseSummary, InputSummary, PartCounts
 from recveil.core.results import CloakResult
+from recveil.core.self_check_parts import SelfCheck
 from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray
 from recveil.data.io.ids import Ids
@@ -28,6 +29,7 @@ from recveil.workflows.frontier import build_frontier
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
 from recveil.workflows.large_inputs import is_large_table, open_large_table
 from recveil.workflows.notes import describe_target_columns, describe_undisclosed, list_notes, merge_small_classes
+from recveil.workflows.self_check import AUTO, choose_defense, list_candidates
 from recveil.workflows.utility import Recommendations, recommendations_from_files, recommendations_from_run
 
 __all__ = ["CloakRequest", "ClearTable", "cloak_files", "cloak_table"]
@@ -44,6 +46,7 @@ class CloakRequest:
         frontier: measure all methods at several strengths.
         engine: engine for large tables; naming one makes any table a large one.
         keep_target: keep columns of the table that hold a protected attribute; anybody can read the classes there.
+        check: run the self-check of the defense.
         command_line: what made this result, kept in it.
     """
 
@@ -53,6 +56,7 @@ class CloakRequest:
     frontier: bool = False
     engine: TaskEngine | None = None
     keep_target: bool = False
+    check: bool = False
     command_line: Sequence[str] = ()
 
     @property
@@ -105,7 +109,8 @@ def cloak_files(
         result = _cloak_large(files, names, defense, protocol, request)
     else:
         check_output_files(request.out)
-        defense.make(protocol.device)
+        for candidate in list_candidates(defense):
+            candidate.make(protocol.device)
         vectors, targets, notes = files.read(names)
         check_vector_output(request.out, vectors)
         table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
@@ -113,7 +118,13 @@ def cloak_files(
         notes = [*notes, *describe_target_columns(target_columns, request.out.name, kept=request.keep_target)]
         table = replace(table, notes=notes, ids=vectors.ids)
         cloaked, result = cloak_table(
-            table, defense, protocol, audit=request.needs_audit, frontier=request.frontier, warnings=warnings
+            table,
+            defense,
+            protocol,
+            audit=request.needs_audit,
+            frontier=request.frontier,
+            check=request.check,
+            warnings=warnings,
         )
         write_embeddings(request.out, vectors, cloaked)
     result = result.model_copy(update={"command_line": list(request.command_line)})
@@ -129,25 +140,27 @@ def cloak_table(
     *,
     audit: bool = True,
     frontier: bool = False,
+    check: bool = False,
     warnings: Sequence[str] = (),
 ) -> tuple[FloatArray, CloakResult]:
     """Defend a table in memory; return the defended vectors and the result.
 
     Args:
         table: the undefended table.
-        defense: the defense.
+        defense: the defense; `auto` takes the cheapest that passes the self-check.
         protocol: the rules of the audits.
         audit: audit the table before and after.
         frontier: measure all methods at several strengths.
+        check: run the self-check; `auto` always does.
         warnings: sentences to keep in the result.
     """
     clock, served = Clock(), table.recommendations
     targets, merged = merge_small_classes(table.targets)
     with clock.measure_step("cloak"):
-        method = defense.make(protocol.device)
-        cloaked = defend_vectors(method, table.x, targets, seed=protocol.seed, utility=_make_loss(served, protocol))
+        defense, cloaked, self_check = _defend_table(table, targets, defense, protocol, check=check)
     result = CloakResult(
         input=table.summary,
+        self_check=self_check,
         defense=DefenseSummary(
             name=defense.name,
             strength=float(defense.options.get("strength", 1.0)),
@@ -165,6 +178,21 @@ def cloak_table(
             result = result.model_copy(update={"frontier": build_frontier(table.x, targets, quick, served)})
     final = {"timings": clock.seconds, "warnings": [*result.warnings, *(warnings if audit else ())]}
     return cloaked, result.model_copy(update=final)
+
+
+def _defend_table(
+    table: ClearTable, targets: Sequence[Attribute], defense: ChosenDefense, protocol: AuditProtocol, *, check: bool
+) -> tuple[ChosenDefense, FloatArray, SelfCheck | None]:
+    """Return the defense that was used, the vectors it made, and its self-check where one was run."""
+
+    def apply_defense(candidate: ChosenDefense) -> FloatArray:
+        method, loss = candidate.make(protocol.device), _make_loss(table.recommendations, protocol)
+        return defend_vectors(method, table.x, targets, seed=protocol.seed, utility=loss)
+
+    if not check and defense.name != AUTO:
+        return defense, apply_defense(defense), None
+    chosen = choose_defense(table.x, targets, list_candidates(defense), apply_defense, protocol)
+    return chosen.defense, chosen.x, chosen.check
 
 
 def _add_audits(
@@ -200,6 +228,7 @@ def _cloak_large(
     if request.frontier:
         raise UsageError("`frontier` cannot be used with a large table. Take a part of it that fits into memory.")
     large, clock = open_large_table(files, names), Clock()
+    defense = list_candidates(defense, streams=True)[0]
     method = defense.make(protocol.device)
     done = cloak_large_table(
         large.table,

@@ -1,0 +1,61 @@
+"""Parts of the result documents: the self-check of a defense."""
+
+from __future__ import annotations
+
+from recveil.core.result_parts import EstimateField, Number, Part
+
+__all__ = ["SelfCheck", "SelfCheckTarget"]
+
+
+class SelfCheckTarget(Part):
+    """The advantage of the strongest attack on one attribute before and after a defense, by cross-validation.
+
+    Attributes:
+        attack: attack that was strongest after the defense.
+        passed: what is left is within the margin or within chance, and not more than before.
+    """
+
+    before: EstimateField
+    after: EstimateField
+    attack: str
+    passed: bool
+
+
+class SelfCheck(Part):
+    """What strong attacks find in a defended table, measured before it is handed over.
+
+    Attributes:
+        margin: advantage that may be left.
+        targets: each attribute.
+        tried: largest advantage that each tried defense left; the defense that was used is among them.
+    """
+
+    margin: Number
+    targets: dict[str, SelfCheckTarget]
+    tried: dict[str, Number]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every attribute passed."""
+        return all(target.passed for target in self.targets.values())
+
+    @property
+    def largest_advantage(self) -> float:
+        """The largest advantage that is left on any attribute."""
+        return max((target.after.value for target in self.targets.values()), default=0.0)
+
+    @property
+    def sentence(self) -> str:
+        """What is left, in words; empty if the check passed."""
+        failed = [
+            f"{name} (advantage {target.before.value:.2f} before, {target.after.value:.2f} after, by {target.attack})"
+            for name, target in self.targets.items()
+            if not target.passed
+        ]
+        if not failed:
+            return ""
+        tried = ", ".join(f"{method} {advantage:.2f}" for method, advantage in self.tried.items())
+        return (
+            f"The defended table still reveals {' and '.join(failed)}; the margin is {self.margin:g}. "
+            f"Advantage left by each defense that was tried: {tried}."
+        )

@@ -1,0 +1,82 @@
+"""The self-check: it passes what hides the class, refuses what injects it, and `auto` goes on until one passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recveil.core.result_parts import InputSummary
+from recveil.core.types import Attribute, FloatArray
+from recveil.defenses import DEFENSES
+from recveil.testing.worlds import make_no_leak, make_planted_leak
+from recveil.workflows import self_check
+from recveil.workflows.audit_protocol import AuditProtocol
+from recveil.workflows.cloak import ClearTable, cloak_table
+from recveil.workflows.defended_release import ChosenDefense
+from recveil.workflows.self_check import check_release, choose_defense, list_candidates
+
+PROTOCOL = AuditProtocol(device="cpu", folds=3)
+
+
+@pytest.fixture(autouse=True)
+def _quick_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_check, "CHECK_PANELS", ("two-releases", "strong"))
+
+
+def make_world(size: float = 1.5) -> tuple[FloatArray, Attribute]:
+    return make_planted_leak(900, 6, 2, size, rng=np.random.default_rng(0))
+
+
+def test_an_untouched_leak_fails_and_an_independent_table_passes() -> None:
+    x, secret = make_world()
+    failed = check_release(x, x, [secret], PROTOCOL, "none")
+    assert not failed.passed
+    assert secret.name in failed.sentence
+    assert failed.tried == {"none": failed.largest_advantage}
+    noise = make_no_leak(900, 6, 2, rng=np.random.default_rng(1))[0]
+    passed = check_release(x, noise, [secret], PROTOCOL, "noise")
+    assert passed.passed
+    assert passed.sentence == ""
+
+
+def test_a_label_that_the_defense_injects_fails_where_there_was_none() -> None:
+    x, secret = make_no_leak(900, 6, 2, rng=np.random.default_rng(2))
+    injected = x.copy()
+    injected[secret.codes == 1] *= 1.5
+    check = check_release(x, injected, [secret], PROTOCOL, "broken")
+    assert not check.passed
+    assert check.targets[secret.name].after.low > check.targets[secret.name].before.value
+
+
+def test_auto_takes_the_first_that_passes_and_says_what_it_tried() -> None:
+    x, secret = make_world()
+    hidden = make_no_leak(900, 6, 2, rng=np.random.default_rng(1))[0]
+    tables = {"a": x, "b": hidden, "c": hidden}
+    candidates = [ChosenDefense(name) for name in tables]
+    chosen = choose_defense(x, [secret], candidates, lambda candidate: tables[candidate.name], PROTOCOL)
+    assert chosen.defense.name == "b"
+    assert list(chosen.check.tried) == ["a", "b"]
+    worst = choose_defense(x, [secret], candidates[:1], lambda candidate: x, PROTOCOL)
+    assert worst.defense.name == "a"
+    assert not worst.check.passed
+
+
+def test_auto_lists_candidates_by_rank_and_only_streaming_ones_for_large_tables() -> None:
+    candidates = [candidate.name for candidate in list_candidates(ChosenDefense("auto"))]
+    ranks = [DEFENSES.traits(name).auto_rank for name in candidates]
+    assert ranks == sorted(ranks)
+    assert len(candidates) >= 2
+    streaming = list_candidates(ChosenDefense("auto"), streams=True)
+    assert streaming
+    assert all(DEFENSES.traits(candidate.name).streams for candidate in streaming)
+    assert list_candidates(ChosenDefense("leace")) == [ChosenDefense("leace")]
+
+
+def test_a_cloak_holds_its_self_check() -> None:
+    x, secret = make_world()
+    table = ClearTable(InputSummary(name="table", n_users=900, d=6), x, [secret])
+    _, result = cloak_table(table, ChosenDefense("auto"), PROTOCOL, audit=False)
+    assert result.self_check is not None
+    assert result.self_check.passed
+    assert result.defense.name in result.self_check.tried
+    assert cloak_table(table, ChosenDefense("gaussian"), PROTOCOL, audit=False)[1].self_check is None
