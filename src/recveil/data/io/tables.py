@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
-from recveil.core.types import Dataset, FloatArray, IntArray
+from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
 from recveil.data.io.attributes import make_attributes
 from recveil.data.io.parquet_files import read_parquet
 from recveil.data.io.text import cast_to_text, check_file, detect_delimiter, narrow_column, read_delimited
@@ -218,7 +218,7 @@ def build_dataset(
     )
     time_name = find_column(interactions, TIME_NAMES)
     time = None if time_name is None else _parse_times(interactions.column(time_name), name)
-    attributes = {}
+    attributes: dict[str, Attribute] = {}
     if users is not None:
         rows = _find_user_rows(user_ids, users, name)
         columns = users.drop_columns([require_column(users, USER_NAMES, name)]).take(pa.array(rows, mask=rows < 0))

@@ -325,10 +325,9 @@ def _convert_to_float32(x: NDArray[Any]) -> NDArray[np.float32]:
 
 def replace_vectors(vectors: Vectors, x: FloatArray) -> pa.Table:
     """Put `x` in the place of the vectors in their table, or in a new one."""
-    has_table = isinstance(vectors.source, pa.Table)
-    table = vectors.source if has_table else pa.table({f"{vectors.owner}_id": vectors.ids})
+    table = vectors.source if isinstance(vectors.source, pa.Table) else pa.table({f"{vectors.owner}_id": vectors.ids})
     # A safetensors file may call its whole table emb_0.
-    if has_table and vectors.columns[0] == "emb_0":
+    if table is vectors.source and vectors.columns[0] == "emb_0":
         new = {name: pa.array(x[:, j]) for j, name in enumerate(vectors.columns)}
     else:
         lists = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), x.shape[1])
