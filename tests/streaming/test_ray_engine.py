@@ -35,7 +35,7 @@ def test_without_the_package_it_says_which_extra(monkeypatch: pytest.MonkeyPatch
     def missing(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr("recveil.streaming.ray_engine.importlib.import_module", missing)
+    monkeypatch.setattr("recveil.streaming.ray_cluster.importlib.import_module", missing)
     with pytest.raises(MissingExtra, match=r"recveil\[ray\]"):
         RayTaskEngine().run_all(print, [], "")
 

@@ -1,4 +1,4 @@
-"""Engine that runs tasks on a Ray cluster; the only module of this room that imports Ray.
+"""Engine that runs tasks on a Ray cluster.
 
 Results are merged by tasks in a tree. All nodes must see the files under the same paths (a shared file system). A task
 that is lost with its node is run again: its input is still there, and its output appears whole under a name that
@@ -7,14 +7,14 @@ depends on the part alone.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from recveil.core.errors import MissingExtra, RecveilError, UsageError
+from recveil.core.errors import RecveilError
 from recveil.core.progress import RowCount, track_progress
 from recveil.streaming.engines import limit_torch_threads
+from recveil.streaming.ray_cluster import connect_ray
 
 __all__ = ["RayTaskEngine"]
 
@@ -30,7 +30,7 @@ class RayTaskEngine:
     """Runs tasks on a Ray cluster.
 
     Attributes:
-        address: address of the cluster; None to start Ray on this machine.
+        address: address of the cluster; None to start one that only this machine can reach.
     """
 
     address: str | None = None
@@ -45,7 +45,7 @@ class RayTaskEngine:
 
         Only the last state is fetched.
         """
-        ray = self._connect()
+        ray = connect_ray(self.address)
         run, join = _make_remote(ray, _run_task), _make_remote(ray, _merge_states)
         stored_work = ray.put(work)
         states = [run.remote(stored_work, task) for task in tasks]
@@ -58,24 +58,9 @@ class RayTaskEngine:
 
     def run_all(self, work: Callable[[Task], None], tasks: Sequence[Task], label: str) -> None:
         """Run all tasks."""
-        ray = self._connect()
+        ray = connect_ray(self.address)
         stored_work, run = ray.put(work), _make_remote(ray, _run_task)
         _wait_for_all(ray, [run.remote(stored_work, task) for task in tasks], tasks, label)
-
-    def _connect(self) -> Any:
-        try:
-            ray = importlib.import_module("ray")
-        except ImportError as error:
-            raise MissingExtra(
-                "The Ray engine needs the package ray, which is not installed. "
-                "Install it with: pip install 'recveil[ray]', or use the local engine."
-            ) from error
-        if not ray.is_initialized():
-            try:
-                ray.init(address=self.address, include_dashboard=None if self.address else False, log_to_driver=False)
-            except ConnectionError as error:
-                raise UsageError(f"No Ray cluster answers at {self.address} ({error}). Check `address`.") from error
-        return ray
 
 
 def _make_remote(ray: Any, function: Callable[..., Any]) -> Any:

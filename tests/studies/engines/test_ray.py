@@ -141,5 +141,5 @@ def test_a_node_that_is_killed_loses_nothing(cluster: Any, chores: ModuleType, t
 
 def test_no_cluster_at_the_address() -> None:
     pytest.importorskip("ray")
-    with pytest.raises(UsageError, match="No Ray cluster answers at 127.0.0.1:1 .*Check the address"):
+    with pytest.raises(UsageError, match="No Ray cluster answers at 127.0.0.1:1 "):
         next(RayEngine("127.0.0.1:1").run(os.getenv, ["HOME"]))

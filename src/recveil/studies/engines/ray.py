@@ -5,13 +5,12 @@ for cell, outcome in RayEngine("ray://head:10001", gpus=0.1).run(work, cells, ma
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from recveil.core.errors import MissingExtra, UsageError
+from recveil.streaming.ray_cluster import connect_ray, import_ray
 from recveil.studies.engines.local import THREAD_VARIABLES, Lost
 
 __all__ = ["RayEngine"]
@@ -22,16 +21,16 @@ R = TypeVar("R")
 MAX_RETRIES = 3
 """Times that Ray begins a task again whose process or node died."""
 
-CONNECT_SECONDS = 10.0
-"""Seconds that a cluster has to answer in."""
-
 TASKS_PER_CORE = 4
 """Tasks handed to Ray for each core: none is idle, and stopping does not wait for all items."""
 
 
 @dataclass(frozen=True)
 class RayEngine:
-    """A Ray cluster: the one at `address`, or this machine; `gpus` is the share of a GPU that one cell takes."""
+    """A Ray cluster: the one at `address`, or a new one that only this machine can reach.
+
+    `gpus` is the share of a GPU that one cell takes.
+    """
 
     address: str | None = None
     gpus: float = 0.0
@@ -49,10 +48,8 @@ class RayEngine:
             items: the items.
             may_start: no item is started once this returns False.
         """
-        ray = _import_ray()
-        connects = not ray.is_initialized()
-        if connects:
-            self._connect(ray)
+        connects = not import_ray().is_initialized()
+        ray = connect_ray(self.address, runtime_env={"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")})
         options = {"num_cpus": 1, "num_gpus": self.gpus, "max_retries": MAX_RETRIES, "retry_exceptions": False}
         task = ray.remote(_call_work).options(**options)
         try:
@@ -61,30 +58,10 @@ class RayEngine:
             if connects:
                 ray.shutdown()
 
-    def _connect(self, ray: Any) -> None:
-        _check_answers(self.address)
-        quiet = {"logging_level": "error", "log_to_driver": False}
-        threads = {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}
-        local = {"include_dashboard": False} if self.address is None else {}
-        try:
-            ray.init(address=self.address or "local", runtime_env=threads, **quiet, **local)
-        except (ConnectionError, ValueError) as error:
-            raise UsageError(f"No Ray cluster answers at {self.address}: {error}. Check the address.") from error
-
 
 def _call_work(work: Callable[[T], R], item: T) -> R:
     """Call the work: Ray takes functions alone, and `work` may be a partial one."""
     return work(item)
-
-
-def _check_answers(address: str | None) -> None:
-    """Raise at once where nobody listens: Ray itself would go on asking for minutes."""
-    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
-    if colon and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
-        except OSError as error:
-            raise UsageError(f"No Ray cluster answers at {address} ({error}). Check the address.") from error
 
 
 def _yield_finished(
@@ -109,14 +86,3 @@ def _get_result(ray: Any, task: Any) -> Any:
         return ray.get(task)
     except ray.exceptions.RayError as error:
         return Lost(f"Ray could not finish it ({type(error).__name__}: {str(error).splitlines()[0]})")
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtra(
-            "The engine 'ray' needs the package ray, which is not installed. "
-            "Install it with: pip install 'recveil[ray]'"
-        ) from error
-    return ray
