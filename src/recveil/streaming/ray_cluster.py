@@ -84,7 +84,7 @@ def _start_cluster(ray: Any, options: dict[str, Any]) -> None:
 @contextmanager
 def _keep_inside() -> Iterator[None]:
     """Let Ray use the loopback interface within this block; processes that it starts inherit the setting."""
-    constants = importlib.import_module("ray._private.ray_constants")
+    constants: Any = importlib.import_module("ray._private.ray_constants")
     enabled, before = constants.ENABLE_RAY_CLUSTER, os.environ.get(_OUTSIDE_VARIABLE)
     constants.ENABLE_RAY_CLUSTER = False  # Ray reads the variable once, when it is imported
     os.environ[_OUTSIDE_VARIABLE] = "0"

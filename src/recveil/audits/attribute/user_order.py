@@ -122,14 +122,15 @@ def _join_near_copies(x: FloatArray, groups: IntArray, distinct: IntArray) -> In
         (np.ones(len(row)), (groups[distinct[row]], groups[distinct[neighbor[row, place + 1]]])),
         shape=(groups.max() + 1, groups.max() + 1),
     )
-    return connected_components(links, directed=False)[1][groups].astype(np.int64)
+    merged: IntArray = connected_components(links, directed=False)[1][groups].astype(np.int64)
+    return merged
 
 
 def _project_rows(x: FloatArray) -> FloatArray:
     """Standardize the columns and project them to at most MAX_DIMENSIONS."""
     spread = x.std(axis=0)
     varies = spread > 0
-    z = (x[:, varies] - x[:, varies].mean(axis=0)) / spread[varies]
+    z: FloatArray = (x[:, varies] - x[:, varies].mean(axis=0)) / spread[varies]
     if z.shape[1] <= MAX_DIMENSIONS:
         return z
     directions = np.random.default_rng(0).standard_normal((z.shape[1], MAX_DIMENSIONS))
