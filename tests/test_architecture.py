@@ -31,6 +31,7 @@ DECLARATIONS = {
     "core/membership_parts.py": "core/test_results.py",
     "core/protocols.py": "testing/test_contracts.py",
     "core/result_parts.py": "core/test_results.py",
+    "core/self_check_parts.py": "workflows/test_self_check.py",
     "core/study_parts.py": "core/test_results.py",
 }
 """Modules that only declare types, and the tests that use all of them."""

@@ -11,7 +11,6 @@ from recveil.attacks.attribute.panels import make_attack, panel_members
 from recveil.attacks.attribute.tasks import Task
 from recveil.core.types import Attribute, FloatArray
 from recveil.testing.worlds import make_injected_label, make_no_leak, make_planted_leak
-from recveil.transport import kernel_regression
 
 
 def measure_accuracy(attack: str, x: FloatArray, attribute: Attribute, seed: int = 0) -> float:
@@ -56,18 +55,6 @@ def test_landmarks_find_what_the_exact_regression_finds(monkeypatch: pytest.Monk
     exact = measure_accuracy("kernel-ridge", x, attribute)
     monkeypatch.setattr("recveil.attacks.attribute.kernel_ridge.MAX_LANDMARKS", 300)
     assert measure_accuracy("kernel-ridge", x, attribute) > exact - 0.05
-
-
-def test_a_regression_on_all_rows_solves_the_textbook_system() -> None:
-    rng = np.random.default_rng(0)
-    x, targets, weights = rng.standard_normal((40, 3)), rng.standard_normal((40, 2)), rng.uniform(0.5, 2, 40)
-    setting = kernel_regression.KernelSetting("laplace", 1.5, 0.7)
-    regression = kernel_regression.KernelRegression(setting, x)
-    features = regression.compute_features(x)
-    gram = np.exp(-np.linalg.norm(x[:, None] - x[None], axis=2) / 1.5)
-    mean = np.average(targets, axis=0, weights=weights)
-    expected = gram @ np.linalg.solve(gram + np.diag(0.7 / weights), targets - mean) + mean
-    np.testing.assert_allclose(regression.fit(features, targets, weights).predict(features), expected, atol=1e-6)
 
 
 def test_a_sample_of_many_users_keeps_every_class() -> None:
