@@ -24,11 +24,12 @@ from recveil.testing.contracts_training import check_training_defense
 
 MARKS = ("injects", "moves_anyway", "halts")
 QUICK_OPTIONS: dict[str, dict[str, Any]] = {
-    "adversarial": {"discriminators": 5, "steps": 20},
-    "adversarial-pot": {"epochs": 8, "steps": 10, "defense": Adversarial(discriminators=4)},
+    "adversarial": {"discriminators": 3, "steps": 10},
+    "adversarial-pot": {"epochs": 6, "steps": 8, "defense": Adversarial(discriminators=3, steps=15)},
     "raid-paper": {"atoms": 100},
-    "raid-pot": {"epochs": 8, "steps": 10, "defense": RaidPaper(atoms=64)},
-    "d2d": {"learning_rate": 0.01},
+    "raid-pot": {"epochs": 8, "steps": 10, "defense": RaidPaper(atoms=48)},
+    "d2d": {"learning_rate": 0.02, "steps": 150},
+    "u2u": {"learning_rate": 0.02, "steps": 150},
     "attrcloak-dd": {"rate": 0.01, "weight": 0.9, "steps": 60},
     "attrcloak-df": {"rate": 0.01},
 }

@@ -45,7 +45,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], str]] = {
     "infinity": (lambda f: replace_vectors(f, np.full((400, 3), np.inf)), "infinite"),
     "one class": (lambda f: replace_attributes(f, gender=["F"] * 400), "gender"),
     "only nulls": (lambda f: replace_attributes(f, gender=pa.nulls(400, pa.string())), "gender"),
-    "a class of one user": (lambda f: replace_attributes(f, gender=["F"] + ["M"] * 399), "1 user"),
+    "a class of one user": (lambda f: replace_attributes(f, gender=["F"] + ["M"] * 399), "gender"),
     "an empty table": (lambda f: pq.write_table(EMPTY, f / "E.parquet"), "no rows"),
     "a truncated file": (
         lambda f: (f / "E.parquet").write_bytes((f / "E.parquet").read_bytes()[:-40]),

@@ -1,4 +1,4 @@
-"""The audit of a number: leaks are audit, absent ones are not, and predictions that are always wrong are a leak."""
+"""The audit of a number: leaks are found, absent ones are not, and predictions that are always wrong are a leak."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recveil.core.errors import DataError
 from recveil.core.result_parts import NumericTarget
 from recveil.core.types import Attribute
 
-QUICK = CrossValidation(5, 1)
+QUICK, FIVE = CrossValidation(3, 1), CrossValidation(5, 1)
 
 
 def number(values: np.ndarray) -> Attribute:
@@ -51,7 +51,7 @@ def test_predictions_that_are_always_wrong_are_a_leak() -> None:
     x = rng.normal(size=(300, 60))
     centered = values - values.mean()
     x -= np.outer(centered, centered @ (x - x.mean(0))) / (centered @ centered)
-    audit = audit_numeric_attribute(x, number(values), rules=CrossValidation(5, 2))
+    audit = audit_numeric_attribute(x, number(values), rules=FIVE)
     assert audit.attacks["ridge"].inverted
     assert audit.attacks["ridge"].correlation.high < 0
     assert audit.attacks["ridge"].advantage.low > 0
@@ -60,7 +60,7 @@ def test_predictions_that_are_always_wrong_are_a_leak() -> None:
 
 def test_with_many_users_and_no_leak_the_verdict_is_none() -> None:
     rng = np.random.default_rng(3)
-    audit = audit_numeric_attribute(rng.normal(size=(6000, 3)), number(rng.normal(size=6000)), rules=QUICK)
+    audit = audit_numeric_attribute(rng.normal(size=(6000, 3)), number(rng.normal(size=6000)), rules=FIVE)
     assert audit.verdict == "none"
     assert audit.resolution < 0.1
 
