@@ -32,7 +32,8 @@ def test_the_full_panel_is_the_list_of_the_evaluation_in_its_order() -> None:
     """The order breaks ties between attackers, so it decides numbers."""
     gauss_and_margins = ("lda", "qda", "naive-bayes", "knn", "svm-linear", "svm-rbf")
     cuts = ("tree", "forest", "adaboost", "boosting", "xgboost")
-    assert panel_members("full") == ("majority", "random", "logistic", *gauss_and_margins, *cuts, *MLPS)
+    learned = ("logistic", *gauss_and_margins, "kernel-ridge", *cuts, *MLPS, "ensemble")
+    assert panel_members("full") == ("majority", "random", *learned)
     assert [name for name in panel_members("full") if is_blind(name)] == ["majority", "random"]
     assert [make_attack(name).hidden for name in MLPS] == [(), (100,), (100, 64), (100, 64, 32)]  # type: ignore[attr-defined]
 
