@@ -26,6 +26,7 @@ PLACES = {
         "noise",
         "raid-pot",
         "sliced",
+        "sliced-polar",
         "u2u",
     ],
     "lists": ["popularity"],
@@ -63,4 +64,4 @@ def test_listing_defenses_imports_no_torch() -> None:
         "print(len(DEFENSES.all_traits()), sorted({'torch', 'sklearn'} & sys.modules.keys()))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "21 []"
+    assert out.stdout.strip() == "23 []"

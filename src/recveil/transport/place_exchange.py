@@ -17,8 +17,9 @@ from scipy.spatial.distance import cdist
 
 from recveil.core.types import FloatArray, IntArray
 from recveil.transport.kernel_regression import MAX_LANDMARKS, KernelRegression, choose_setting, standardize_columns
+from recveil.transport.polar_coordinates import PolarCoordinates
 
-__all__ = ["encode_polar", "exchange_places"]
+__all__ = ["exchange_places"]
 
 MAX_PASSES = 6
 """Passes over the table; it usually stops after two."""
@@ -37,18 +38,6 @@ PERMUTATIONS = 19
 
 MAX_TARGET_COLUMNS = 400
 """Columns that are regressed at once; with many classes there are fewer permutations, but at least one."""
-
-
-def encode_polar(x: FloatArray) -> FloatArray:
-    """Return the logarithm of the length of each row, and its direction.
-
-    Users of low activity lie close together near the origin; in these coordinates they are as far apart as others.
-    """
-    wide = np.asarray(x, dtype=np.float64)
-    wide = wide / max(float(np.abs(wide).max(initial=0.0)), 1e-300)
-    length = np.linalg.norm(wide, axis=1, keepdims=True)
-    shortest = float(length[length > 0].min(initial=1.0))
-    return np.hstack([np.log(np.maximum(length, shortest)), wide / np.maximum(length, 1e-300)])
 
 
 def exchange_places(x: FloatArray, codes: IntArray, rng: np.random.Generator, *, share: float = 1.0) -> IntArray:
@@ -86,7 +75,7 @@ class _Posteriors:
 
 def _exchange_part(x: FloatArray, labels: IntArray, rng: np.random.Generator, share: float) -> NDArray[np.intp]:
     """Run passes until the regression predicts the labels no better than permuted ones."""
-    places = standardize_columns(encode_polar(x))
+    places = standardize_columns(PolarCoordinates.fit(x).encode(x))
     holder = np.arange(len(x))  # the user at each place
     labels = labels.copy()  # the label at each place
     for _ in range(MAX_PASSES):
