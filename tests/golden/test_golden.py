@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 HERE = Path(__file__).parent
-PROTOCOL = ["--folds", "3", "--seeds", "1", "--device", "cpu"]
+PROTOCOL = ["--folds", "3", "--repeats", "1", "--max-repeats", "1", "--device", "cpu"]
 TABLES = ["--embeddings", "users.parquet", "--attributes", "attributes.parquet"]
 SERVING = ["--item-embeddings", "items.parquet", "--interactions", "interactions.parquet"]
 

@@ -56,7 +56,7 @@ def run_demo(
     """
     clock = Clock()
     check_output_folder(out)
-    protocol = protocol or AuditProtocol(seed=seed, device=device)
+    protocol = protocol or AuditProtocol(seed=seed, device=device, max_repeats=2)
     with clock.measure_step("make the world"):
         world = make_demo_world(seed, n_users=N_USERS)
         split = leave_one_out(world.dataset)

@@ -103,7 +103,7 @@ def train_dataset(
         utility = _measure_utility(released, split, targets)
     audits = {}
     if request.defense is not None and released.user_vectors.shape[1]:
-        protocol = AuditProtocol(seed=request.seed, device=request.device)
+        protocol = AuditProtocol(seed=request.seed, device=request.device, max_repeats=2)
         with clock.measure_step("audit"):
             audits = _audit_both(released, targets, protocol)
     history = released.model.history_
