@@ -2,7 +2,7 @@
 
 The prediction for row x is sum_i a_i k(x, x_i) with a = (K + ridge / weights)^-1 (targets - mean). Read as a Gaussian
 process, the ridge is the variance of the noise over that of the signal, which does not change with the number of rows.
-So the setting is chosen on few rows and used for all of them.
+So a setting that was chosen on a part of the rows is used for all of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
 from recveil.core.types import FloatArray
@@ -25,8 +24,9 @@ BANDWIDTHS = (0.35, 1.0)
 RIDGES = (0.3, 3.0, 30.0)
 """Ridges to choose from: noise variance over signal variance."""
 
-MAX_ROWS_TO_CHOOSE = 1_500
-"""Rows on which the setting is chosen."""
+MAX_ROWS_TO_CHOOSE = 8_000
+"""Rows on which the setting is chosen. With few rows a weak signal in small neighborhoods is not seen, and a setting
+is chosen that misses it with many rows too."""
 
 MAX_LANDMARKS = 1_000
 """Rows at which kernels are centered; with fewer rows than this the regression is exact, with more it is Nystroem's."""
@@ -65,15 +65,15 @@ def choose_setting(x: FloatArray, targets: FloatArray, weights: FloatArray, rng:
     rows = rng.permutation(len(x))[:MAX_ROWS_TO_CHOOSE]
     cut = max(1, (3 * len(rows)) // 4)
     train, test = rows[:cut], rows[cut:] if cut < len(rows) else rows[:1]
-    distances, across = cdist(x[train], x[train]), cdist(x[test], x[train])
-    unit = float(np.median(distances)) or 1.0
-    mean = np.average(targets[train], axis=0, weights=weights[train])
+    landmarks = x[train[:MAX_LANDMARKS]]
+    unit = float(np.median(cdist(landmarks, landmarks))) or 1.0
     best = KernelSetting(KERNELS[0], unit, RIDGES[-1])
     for kernel, width in product(KERNELS, BANDWIDTHS):
-        gram, cross = (_apply_kernel(kernel, d, width * unit) for d in (distances, across))
+        regression = KernelRegression(KernelSetting(kernel, width * unit, RIDGES[0]), landmarks)
+        of_train, of_test = (regression.compute_features(x[part]) for part in (train, test))
         for ridge in RIDGES:
-            factor = cho_factor(gram + np.diag(ridge / weights[train]), overwrite_a=True)
-            guess = cross @ cho_solve(factor, targets[train] - mean) + mean
+            regression.setting = KernelSetting(kernel, width * unit, ridge)
+            guess = regression.fit(of_train, targets[train], weights[train]).predict(of_test)
             error = float(np.average(np.square(guess - targets[test]).sum(1), weights=weights[test]))
             if error < best.error:
                 best = KernelSetting(kernel, width * unit, ridge, error)

@@ -24,7 +24,7 @@ METHODS = (AttackTraits("kernel-ridge", builder="KernelRidge", panels=("full", "
 class KernelRidge:
     """Kernel ridge regression of the class, class-balanced.
 
-    Kernel, bandwidth and ridge are chosen on an inner split of up to 1,500 training users. Above 1,000 training users
+    Kernel, bandwidth and ridge are chosen on an inner split of up to 8,000 training users. Above 1,000 training users
     kernels are centered at 1,000 of them (Nystroem), and above `max_users` it learns from a sample, so that time grows
     linearly and is bounded.
     """
