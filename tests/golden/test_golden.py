@@ -132,10 +132,10 @@ def check(name: str, document: object) -> None:
     assert not lines, f"{name} changed in {len(lines)} places:\n" + "\n".join(lines[:20])
 
 
-SLOW = {"demo"}
+pytestmark = pytest.mark.slow  # about four minutes of CPU; the fast suite has three of two cores
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in FLOWS])
+@pytest.mark.parametrize("name", FLOWS)
 def test_the_document_of_a_command_is_the_recorded_one(name: str, world: Path) -> None:
     check(name, json.loads(run(world, *FLOWS[name], "--json", "--quiet")))
 
