@@ -130,8 +130,7 @@ def cloak_table(
     engine, clock = engine or ThreadEngine(), Clock()
     check_targets(table, source)
     targets = list_target_columns(table.other_columns, source.names)
-    dropped = () if keep_target else targets
-    job = compute_job_id(table, source, method, seed, dropped)
+    job = compute_job_id(table, source, method, seed, dropped := () if keep_target else targets)
     plan_outputs(table, out, job)  # refuses what can be refused before anything is made
     with hold_work_folder(locate_work_folder(table, out), out) as work:
         outputs, parts_found = plan_outputs(table, out, job)  # another job may have ended in the meantime
