@@ -26,9 +26,7 @@ from recveil.core.types import FloatArray, IntArray
 __all__ = ["Logistic", "Perceptron"]
 
 METHODS = (
-    AttackTraits(
-        "logistic", builder="Logistic", panels=("fast", "full", "two-releases", "two-releases-many"), rank=30
-    ),
+    AttackTraits("logistic", builder="Logistic", panels=("fast", "full", "two-releases", "two-releases-many"), rank=30),
     AttackTraits("mlp", builder="Perceptron", panels=("fast",), rank=160),
     AttackTraits(
         "mlp-1",
