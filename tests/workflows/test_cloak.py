@@ -174,3 +174,14 @@ def test_a_column_that_holds_the_target_is_left_out_unless_it_is_to_be_kept(
             assert read_table(out).column_names == expected
             [note] = [note for note in result.defense.notes if "'Gender'" in note]
             assert note.startswith("WARNING") == keep_target
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_table_of_5000_columns_is_refused_at_once(tmp_path: Path, quick: AuditProtocol, stream: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((60, 5_000)).astype(np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), 5_000)
+    pq.write_table(pa.table({"user_id": range(60), "embedding": vectors, "gender": ["F", "M"] * 30}), tmp_path / "u.pq")
+    files = InputFiles(tmp_path / "u.pq", tmp_path / "u.pq", stream=stream)
+    with pytest.raises(UsageError, match="more than 1,024"):
+        cloak(files, ChosenDefense("sliced"), quick, tmp_path / "out.pq")
+    assert [path.name for path in tmp_path.iterdir()] == ["u.pq"]

@@ -103,3 +103,11 @@ def test_targets_are_found_or_named() -> None:
         select_targets(known, ["gendr"], "A")
     with pytest.raises(DataError, match="'height' is a number"):
         select_targets(known, ["height"], "A")
+
+
+def test_a_table_that_is_too_large_for_a_method_is_refused_with_methods_that_can() -> None:
+    ChosenDefense("sliced").check_size(10**6, 64)
+    ChosenDefense("d2d").check_size(20_000, 64)
+    for name, n_users, d in (("sliced", 100, 5_000), ("gaussian", 100, 5_000), ("d2d", 100_000, 64)):
+        with pytest.raises(UsageError, match=f"^{name} cannot defend this table.*noise"):
+            ChosenDefense(name).check_size(n_users, d)

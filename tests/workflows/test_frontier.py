@@ -20,7 +20,7 @@ RUN = ("gaussian", "leace", "noise")
 def test_points_of_every_method_that_can_run(quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = [DEFENSES.traits(name) for name in ("attrcloak-dd", *RUN, "raid-pot", "u2u")]
     monkeypatch.setattr(DEFENSES, "all_traits", lambda: chosen, raising=False)
-    monkeypatch.setattr(frontier, "MAX_USERS_FOR_QUADRATIC", 200)
+    monkeypatch.setattr("recveil.workflows.defended_release.MAX_USERS_FOR_QUADRATIC", 200)
     quadratic = [traits.name for traits in chosen if traits.quadratic]
     x, secret = make_planted_leak(300, 4, 2, 3.0, rng=np.random.default_rng(0))
     result = build_frontier(x, [secret], replace(quick, panel="logistic"), None)

@@ -89,6 +89,7 @@ class DefenseTraits(Traits):
         needs_labels: it needs a user's attribute when it is applied.
         streams: it can be fitted and applied to a table larger than memory.
         quadratic: its cost grows with the square of the users.
+        max_dimensions: numbers of a vector up to which it ends within minutes on one processor.
         blends: partial strength is a straight line from the undefended to the defended table.
         needs_loss: it needs a differentiable loss of the recommendations.
         for_comparison: a baseline that is left out of frontiers.
@@ -103,6 +104,7 @@ class DefenseTraits(Traits):
     needs_labels: bool = True
     streams: bool = False
     quadratic: bool = False
+    max_dimensions: int = 4_096
     blends: bool = True
     needs_loss: bool = False
     for_comparison: bool = False

@@ -17,6 +17,7 @@ from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray
 from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import Vectors, check_vector_output, write_embeddings
+from recveil.defenses import DEFENSES
 from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table as cloak_large_table
 from recveil.streaming.engines import TaskEngine
@@ -24,7 +25,12 @@ from recveil.streaming.target_columns import list_target_columns
 from recveil.workflows.audit import check_output_files
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.comparison import audit_lists, compare_audits, compare_recommendations, describe_omissions
-from recveil.workflows.defended_release import ChosenDefense, defend_vectors, measure_displacement
+from recveil.workflows.defended_release import (
+    ChosenDefense,
+    defend_vectors,
+    describe_size_limit,
+    measure_displacement,
+)
 from recveil.workflows.frontier import build_frontier
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
 from recveil.workflows.large_inputs import is_large_table, open_large_table
@@ -184,6 +190,11 @@ def _defend_table(
     table: ClearTable, targets: Sequence[Attribute], defense: ChosenDefense, protocol: AuditProtocol, *, check: bool
 ) -> tuple[ChosenDefense, FloatArray, SelfCheck | None]:
     """Return the defense that was used, the vectors it made, and its self-check where one was run."""
+    candidates = list_candidates(defense)
+    if defense.name == AUTO:  # the cheap ones that can defend this table
+        able = [c for c in candidates if not describe_size_limit(DEFENSES.traits(c.name), *table.x.shape)]
+        candidates = able or candidates
+    candidates[0].check_size(*table.x.shape)
 
     def apply_defense(candidate: ChosenDefense) -> FloatArray:
         method, loss = candidate.make(protocol.device), _make_loss(table.recommendations, protocol)
@@ -191,7 +202,7 @@ def _defend_table(
 
     if not check and defense.name != AUTO:
         return defense, apply_defense(defense), None
-    chosen = choose_defense(table.x, targets, list_candidates(defense), apply_defense, protocol)
+    chosen = choose_defense(table.x, targets, candidates, apply_defense, protocol)
     return chosen.defense, chosen.x, chosen.check
 
 
@@ -230,6 +241,7 @@ def _cloak_large(
     large, clock = open_large_table(files, names), Clock()
     defense = list_candidates(defense, streams=True)[0]
     method = defense.make(protocol.device)
+    defense.check_size(0, large.table.d)  # no method for large tables compares all users with all
     done = cloak_large_table(
         large.table,
         large.facts,

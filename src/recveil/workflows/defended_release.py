@@ -17,6 +17,7 @@ from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.protocols import EmbeddingDefense, Recommender, UtilityLoss
 from recveil.core.random import make_generator
 from recveil.core.timing import Clock
+from recveil.core.traits import DefenseTraits
 from recveil.core.types import Attribute, FloatArray, IntArray, Release, Split
 from recveil.defenses import DEFENSES
 from recveil.metrics.ranking import Ranks, collect_seen_items, count_known_as_misses, rank
@@ -30,12 +31,16 @@ __all__ = [
     "MakeModel",
     "ReleaseRecipe",
     "defend_vectors",
+    "describe_size_limit",
     "measure_displacement",
     "rank_served_items",
     "select_targets",
     "stack_codes",
     "train_and_defend",
 ]
+
+MAX_USERS_FOR_QUADRATIC = 20_000
+"""Users up to which a method is run whose cost grows with their square."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,40 @@ class ChosenDefense:
     def make(self, device: str | None) -> Any:
         """Make the defense; unknown names and options are errors with the nearest match."""
         return DEFENSES.make(self.name, **{"device": device, **self.options})
+
+    def check_size(self, n_users: int, d: int) -> None:
+        """Refuse a table that is too large for the method, before time or memory is spent on it.
+
+        Args:
+            n_users: number of users.
+            d: dimensions of their vectors.
+
+        Raises:
+            UsageError: the table is too large; the methods that can defend it are named.
+        """
+        reason = describe_size_limit(DEFENSES.traits(self.name), n_users, d)
+        if not reason:
+            return
+        able = [t.name for t in DEFENSES.all_traits() if t.place == "embeddings" and not t.for_comparison]
+        able = [name for name in able if not describe_size_limit(DEFENSES.traits(name), n_users, d)]
+        raise UsageError(
+            f"{self.name} cannot defend this table: {reason}. Use {' or '.join(able)}, or reduce the table first."
+        )
+
+
+def describe_size_limit(traits: DefenseTraits, n_users: int, d: int) -> str:
+    """Return why a table is too large for a method; empty if it is not.
+
+    Args:
+        traits: facts about the method.
+        n_users: number of users.
+        d: dimensions of their vectors.
+    """
+    if traits.quadratic and n_users > MAX_USERS_FOR_QUADRATIC:
+        return f"its cost grows with the square of the users, and there are more than {MAX_USERS_FOR_QUADRATIC:,}"
+    if d > traits.max_dimensions:
+        return f"its cost grows with the cube of the dimensions, and there are more than {traits.max_dimensions:,}"
+    return ""
 
 
 MakeModel = Callable[[ChosenDefense | None], Recommender]
@@ -117,6 +156,8 @@ def train_and_defend(
     """
     place = "" if defense is None else defense.place
     method = None if defense is None else defense.make(recipe.device)
+    if defense is not None and place == "embeddings":
+        defense.check_size(split.train.n_users, 0)
     with clock.measure_step("train undefended"):
         undefended = _fit_model(recipe.make_model(None), split, seed=recipe.seed)
     model, platform = undefended, split

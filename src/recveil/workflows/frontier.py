@@ -16,14 +16,17 @@ from recveil.defenses import DEFENSES
 from recveil.metrics import ranking
 from recveil.metrics.pareto import find_knee
 from recveil.workflows.audit_protocol import AuditProtocol
-from recveil.workflows.defended_release import ChosenDefense, defend_vectors, measure_displacement
+from recveil.workflows.defended_release import (
+    ChosenDefense,
+    defend_vectors,
+    describe_size_limit,
+    measure_displacement,
+)
 from recveil.workflows.utility import Recommendations
 
 __all__ = ["build_frontier"]
 
 STRENGTHS = (0.25, 0.5, 0.75, 1.0)
-MAX_USERS_FOR_QUADRATIC = 20_000
-"""Methods whose cost grows with the square of the users are left out above this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +108,4 @@ def _exclusion_reason(traits: DefenseTraits, table: _Table) -> str:
         return "it is made for training, and is here to compare with that"
     if traits.needs_loss and (table.recommendations is None or table.recommendations.items is None):
         return "it needs item vectors and interactions"
-    if traits.quadratic and len(table.x) > MAX_USERS_FOR_QUADRATIC:
-        return f"its cost grows with the square of the users, and there are more than {MAX_USERS_FOR_QUADRATIC:,}"
-    return ""
+    return describe_size_limit(traits, *table.x.shape)

@@ -33,6 +33,7 @@ METHODS = (
     DefenseTraits(
         "gaussian",
         builder="Gaussian",
+        max_dimensions=2_048,
         streams=True,
         equalizes_covariances=True,
         undisclosed_users="went through the label-free map",

@@ -31,6 +31,7 @@ METHODS = (
     DefenseTraits(
         "noise",
         builder="Noise",
+        max_dimensions=1_000_000,
         needs_labels=False,
         undisclosed_users="got noise like all others",
         search_space={"scale": Range(0.05, 3.0, log=True)},

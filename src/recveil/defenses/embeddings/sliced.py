@@ -44,6 +44,7 @@ METHODS = (
     DefenseTraits(
         "sliced",
         builder="Sliced",
+        max_dimensions=1_024,
         streams=True,
         equalizes_covariances=True,
         undisclosed_users="went through the label-free map",
