@@ -63,6 +63,7 @@ def test_2_a_score_below_chance_is_a_leak() -> None:
     assert found.verdict == "leak"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["scale", "parity", "low-bits"])
 def test_3_a_label_put_into_the_vectors_is_found_although_linear_attacks_miss_it(kind: str) -> None:
     x, secret = make_injected_label(kind, n=1000, d=8, rng=np.random.default_rng(2))
@@ -223,6 +224,7 @@ WITHOUT: dict[str, tuple[str, object, Callable[[], None]]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("guard", WITHOUT)
 def test_without_its_guard_a_way_of_going_wrong_is_open(guard: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, replacement, way = WITHOUT[guard]

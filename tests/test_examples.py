@@ -8,6 +8,7 @@ import pytest
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.py"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_the_example_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert path.read_text().count("\n") < 60

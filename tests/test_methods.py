@@ -50,6 +50,7 @@ class WithLoss:
         return self.defense(x, codes, **options, utility=lambda users: (users - start).square().mean())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list_defenses("embeddings"))
 def test_an_embedding_defense_keeps_its_contract(name: str) -> None:
     marks = {mark: getattr(DEFENSES.load(name), mark, False) for mark in MARKS}
@@ -61,6 +62,7 @@ def test_an_embedding_defense_keeps_its_contract(name: str) -> None:
     check_embedding_defense(build, **marks)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list_defenses("training"))
 def test_a_training_defense_keeps_its_contract(name: str) -> None:
     check_training_defense(
@@ -78,6 +80,7 @@ LOOKING = [traits.name for traits in ATTRIBUTE_ATTACKS.all_traits() if not trait
 SLOW = {*panel_members("paper-raid"), *panel_members("paper-attrcloak")}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in LOOKING])
 def test_an_attack_keeps_its_contract(name: str) -> None:
     check_attack(lambda: make_attack(name, "cpu"))

@@ -77,6 +77,7 @@ def ran(path: Path, folder: Path) -> tuple[int, int, int]:
     return tally.done, tally.failed, tally.left
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["raid2025_table3"])
 def test_a_smoke_plan_runs(name: str, tmp_path: Path) -> None:
     path = ROOT / "research" / "plans" / f"{name}.toml"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
 from recveil.core.results import AuditResult
 
@@ -16,6 +17,7 @@ FILES = ("--embeddings", "E.parquet", "--attributes", "A.parquet")
 AUDIT = ("audit", *FILES, "--target", "gender", "--panel", "logistic", "--folds", "3", "--seeds", "1")
 
 
+@pytest.mark.thorough
 def test_a_process_prints_one_json_document(tables: Path, recveil_process: Callable) -> None:
     done = recveil_process(*AUDIT, "--json", "--curve", cwd=tables)
     assert done.returncode == 0, done.stderr

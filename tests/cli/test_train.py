@@ -25,6 +25,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_a_defended_run_is_written_and_told(data: Path, recveil: Callable) -> None:
     model = ("--option", "epochs=1", "--option", "embedding_size=4", "--device", "cpu", "--k", "5")
     defense = ("--defense", "gaussian", "--target", "gender", "--strength", "0.5")

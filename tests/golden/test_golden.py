@@ -132,7 +132,7 @@ def check(name: str, document: object) -> None:
     assert not lines, f"{name} changed in {len(lines)} places:\n" + "\n".join(lines[:20])
 
 
-pytestmark = pytest.mark.slow  # about four minutes of CPU; the fast suite has three of two cores
+pytestmark = pytest.mark.thorough  # about four minutes of CPU; the fast suite has three of two cores
 
 
 @pytest.mark.parametrize("name", FLOWS)

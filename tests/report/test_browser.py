@@ -62,6 +62,7 @@ OPEN_DETAILS = "document.querySelectorAll('details').forEach(details => details.
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
+@pytest.mark.thorough
 @pytest.mark.browser
 @pytest.mark.parametrize("name", ["full_result", "defended_membership", "study_result"])
 def test_the_report_opens_from_disk_with_every_chart_drawn(chromium, tmp_path, request, name):

@@ -187,6 +187,7 @@ def killed_in_pass_two(source: Path, out: Path, pause: float) -> int:
     return len(parts_in(out))
 
 
+@pytest.mark.thorough
 def test_sigkill_in_the_second_pass_and_again(make: Callable[..., Any], tmp_path: Path) -> None:
     world, out = make(parts=6), tmp_path / "out"
     parts = killed_in_pass_two(world.path, out, 0.3)

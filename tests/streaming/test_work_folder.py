@@ -112,6 +112,7 @@ def test_a_folder_that_somebody_else_prepared_is_refused(tmp_path: Path, prepare
         pass
 
 
+@pytest.mark.thorough
 def test_of_two_jobs_with_one_output_the_second_is_refused_and_the_first_is_whole(
     make: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_jobs_that_start_at_once_never_mix_their_parts(make: Callable[..., Any],
         assert sorted(path.name for path in out.iterdir()) == [f"part-{i}.parquet" for i in range(6)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
 )

@@ -72,6 +72,7 @@ def gone(group: int) -> bool:
     return False
 
 
+@pytest.mark.thorough
 def test_an_interrupt_ends_it_and_every_process_of_it(tmp_path: Path, chores: ModuleType) -> None:
     command = [sys.executable, str(HERE / "chores.py"), str(tmp_path / "out"), "endless"]
     started = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE)

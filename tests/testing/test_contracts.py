@@ -113,6 +113,7 @@ def test_a_defense_that_writes_into_its_input_is_noticed() -> None:
         check_embedding_defense(lambda **options: Broken(in_place, **options))
 
 
+@pytest.mark.thorough
 def test_a_method_marked_as_injecting_must_inject() -> None:
     """The mark lowers what is asked of lines; a method that does well without it may not carry it."""
     with pytest.raises(AssertionError, match="Marked as injecting, but the advantage of trees was"):

@@ -121,6 +121,7 @@ class Still(Sound):
         return vectors.new_zeros(())
 
 
+@pytest.mark.thorough
 def test_a_sound_defense_passes_and_may_refuse_what_is_nothing_to_hide() -> None:
     def refusing(sound: Any, targets: list[Attribute], strength: float) -> Any:
         if len(np.unique(targets[0].codes)) == 1:
@@ -130,6 +131,7 @@ def test_a_sound_defense_passes_and_may_refuse_what_is_nothing_to_hide() -> None
     check_training_defense(lambda **options: Broken(refusing, **options))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("wrap", "complaint"),
     [

@@ -153,6 +153,7 @@ def test_the_cloak_command_runs_a_defense_of_another_package(installed: list[str
     np.testing.assert_allclose(safe, DEFENSES.make("toy-defense")(x, codes, rng=np.random.default_rng(0)), atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_train_command_trains_a_model_of_another_package(installed: list[str], files: Path) -> None:
     document = run_command("train", "--data", "demo", "--model", "toy-model", "--out", "run", "--json")
     assert "utility" in document

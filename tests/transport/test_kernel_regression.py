@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from recveil.transport import kernel_regression
 
@@ -19,6 +20,7 @@ def test_a_regression_on_all_rows_solves_the_textbook_system() -> None:
     np.testing.assert_allclose(regression.fit(features, targets, weights).predict(features), expected, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_noise_gets_a_larger_ridge_than_signal() -> None:
     rng = np.random.default_rng(0)
     x, weights = rng.standard_normal((900, 3)), np.ones(900)

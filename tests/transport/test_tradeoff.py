@@ -93,6 +93,7 @@ def test_a_budget_beyond_what_is_needed_is_not_spent() -> None:
     assert found.displacement == pytest.approx(tradeoff.minimize_displacement(0.0).displacement, rel=0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("K", [2, 4])
 def test_no_divergence_costs_what_gelbrich_says(K: int) -> None:
     x, codes = world(4, 500, 5, (K,))
@@ -105,6 +106,7 @@ def test_no_divergence_costs_what_gelbrich_says(K: int) -> None:
     assert 0.99 * least < tradeoff.minimize_displacement(0.0).displacement <= least
 
 
+@pytest.mark.thorough
 def test_less_divergence_costs_more_displacement() -> None:
     x, codes = world(5, 300, 4, (2, 3))
     tradeoff, *_ = problem(x, codes)

@@ -66,6 +66,7 @@ def test_joint_classes_are_audited_beside_the_single_ones(files: InputFiles, qui
     assert result.command_line == ["recveil", "audit"]
 
 
+@pytest.mark.thorough
 def test_outputs_are_written_into_folders_that_did_not_exist_and_users_are_in_their_own_file_alone(
     files: InputFiles, tmp_path: Path, quick: AuditProtocol
 ) -> None:

@@ -36,6 +36,7 @@ def test_the_rules_are_kept_in_the_result() -> None:
     assert "19 permutations" in AuditProtocol(permutations=19).to_result().p_value
 
 
+@pytest.mark.thorough
 def test_classes_and_numbers_are_audited_in_the_order_of_the_targets(quick: AuditProtocol) -> None:
     audits = quick.audit_targets(X, [NUMBER, SECRET])
     results = collect_results(audits)

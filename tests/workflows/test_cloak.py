@@ -31,6 +31,7 @@ def cloak(files: InputFiles, defense: ChosenDefense, protocol: AuditProtocol, ou
     return cloak_files(files, ["gender"], defense, protocol, CloakRequest(out, **request))
 
 
+@pytest.mark.thorough
 def test_a_run_is_cloaked_measured_and_its_lists_are_audited(
     trained_run: Path, tmp_path: Path, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def release(split: Split, defense: ChosenDefense | None) -> DefendedRelease:
     return released
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "place"), [("gaussian", "embeddings"), ("blurme", "data"), ("u2u-int", "training")])
 def test_the_release_is_defended_in_all_its_parts(split: Split, name: str, place: str) -> None:
     plain, defended = release(split, None), release(split, ChosenDefense(name))

@@ -24,6 +24,7 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "MODEL_OPTIONS", {"embedding_size": 16, "epochs": 15})
 
 
+@pytest.mark.thorough
 def test_the_demo_finds_the_leak_ends_it_and_repeats_itself(
     tmp_path: Path, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def make_world(size: float = 1.5) -> tuple[FloatArray, Attribute]:
     return make_planted_leak(900, 6, 2, size, rng=np.random.default_rng(0))
 
 
+@pytest.mark.thorough
 def test_an_untouched_leak_fails_and_an_independent_table_passes() -> None:
     x, secret = make_world()
     failed = check_release(x, x, [secret], PROTOCOL, "none")
@@ -39,6 +40,7 @@ def test_an_untouched_leak_fails_and_an_independent_table_passes() -> None:
     assert passed.sentence == ""
 
 
+@pytest.mark.thorough
 def test_a_label_that_the_defense_injects_fails_where_there_was_none() -> None:
     x, secret = make_no_leak(900, 6, 2, rng=np.random.default_rng(2))
     injected = x.copy()
@@ -48,6 +50,7 @@ def test_a_label_that_the_defense_injects_fails_where_there_was_none() -> None:
     assert check.targets[secret.name].after.low > check.targets[secret.name].before.value
 
 
+@pytest.mark.thorough
 def test_auto_takes_the_first_that_passes_and_says_what_it_tried() -> None:
     x, secret = make_world()
     hidden = make_no_leak(900, 6, 2, rng=np.random.default_rng(1))[0]

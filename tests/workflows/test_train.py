@@ -82,6 +82,7 @@ def test_a_defended_run_releases_the_cloaked_vectors_and_compares_with_the_same_
     assert results["blurme"].config.defense.options == {"share": 0.5}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [t.name for t in DEFENSES.all_traits() if t.place in ("data", "training")])
 def test_a_run_with_any_defense_tells_what_is_left_and_what_it_cost(name: str, small: TrainRequest) -> None:
     request = defend(replace(small, options={"epochs": 1, "embedding_size": 4}), name, **QUICK_DEFENSES.get(name, {}))

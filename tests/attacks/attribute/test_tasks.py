@@ -24,6 +24,7 @@ def run(label: str = "toy") -> np.ndarray:
     return np.array(run_tasks(solve, TASKS, size=4, label=label, rng=np.random.default_rng(0)))
 
 
+@pytest.mark.thorough
 def test_processes_answer_as_threads_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     threads = run()

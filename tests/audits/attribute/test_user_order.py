@@ -31,6 +31,7 @@ def audit(x: np.ndarray, secret: Attribute, ids: np.ndarray | None = None, panel
     return audit_attribute(x, secret, attacks, rules=RULES, ids=ids)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("with_ids", [False, True])
 def test_the_order_of_rows_decides_nothing(with_ids: bool) -> None:
     for seed in range(8):
@@ -53,6 +54,7 @@ def test_the_order_of_rows_decides_nothing(with_ids: bool) -> None:
         assert one[secret.name] == two[secret.name]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("with_ids", [False, True])
 def test_the_order_of_rows_decides_nothing_for_numbers(with_ids: bool) -> None:
     rng = np.random.default_rng(0)

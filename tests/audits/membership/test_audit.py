@@ -120,6 +120,7 @@ def test_a_planted_difference_is_found_and_no_rule_explains_it(make_seen_world: 
     assert decide_verdict(audit.attacks.values()) == "leak"
 
 
+@pytest.mark.thorough
 def test_joint_intervals_keep_false_alarms_rare_where_single_ones_do_not(make_seen_world: MakeWorld) -> None:
     def count_alarmed_tables(jointly: bool) -> int:
         count = 0

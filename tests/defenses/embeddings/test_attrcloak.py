@@ -53,6 +53,7 @@ def apart(x: np.ndarray, codes: np.ndarray, like: np.ndarray | None = None) -> f
 # The constrained form.
 
 
+@pytest.mark.thorough
 def test_the_constrained_form_keeps_the_contract() -> None:
     check_embedding_defense(Constrained)
 
@@ -122,6 +123,7 @@ def test_several_attributes_come_down_together_each_over_its_own_users() -> None
     )  # joint cells ask for more than each attribute alone
 
 
+@pytest.mark.thorough
 def test_many_small_classes_do_not_collapse_the_table() -> None:
     """21 classes, some of seven users in 16 dimensions: no divergence at all would mean seven users' few directions."""
     rng = np.random.default_rng(5)
@@ -140,6 +142,7 @@ def test_many_small_classes_do_not_collapse_the_table() -> None:
 # the contract that asks for protection is not theirs; what they promise is tested instead.
 
 
+@pytest.mark.thorough
 def test_the_data_free_form_lowers_the_divergence_and_ends_where_the_losses_pull_against_each_other() -> None:
     x, codes = leaky(6)
     out = run(DataFree(rate=1e-3, steps=5000), x, codes)
@@ -220,6 +223,7 @@ def test_where_there_is_nothing_to_hide_nothing_changes(method: Any) -> None:
         np.testing.assert_array_equal(run(method(), x, nothing), x)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_odd_tables_stay_finite(method: Any) -> None:
     x, codes = leaky(11, n=60, d=6)
@@ -290,6 +294,7 @@ def test_classes_of_one_user_form_the_rest(codes: list[int], merged: list[int], 
     assert held == rest
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [Constrained, partial(DataFree, steps=100)])
 def test_a_user_alone_in_a_class_is_moved_with_the_rest(method: Any) -> None:
     x, codes = leaky(14)

@@ -156,6 +156,7 @@ def reached(x: np.ndarray, secret: Attribute, *names: str) -> dict[str, float]:
     return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
 
 
+@pytest.mark.thorough
 def test_u2u_writes_the_label_where_trees_read_it_and_the_audit_says_so() -> None:
     assert U2U.injects
     x, secret = make_planted_leak(600, 6, 2, 1.5, rng=np.random.default_rng(0))
@@ -171,6 +172,7 @@ def test_u2u_writes_the_label_where_trees_read_it_and_the_audit_says_so() -> Non
     assert found.headline_attack == "trees"
 
 
+@pytest.mark.thorough
 def test_d2d_hides_from_all_kinds_what_u2u_shows_to_trees() -> None:
     x, secret = make_planted_leak(600, 6, 2, 1.5, rng=np.random.default_rng(0))
     names = ("logistic", "qda", "knn", "trees")
@@ -217,6 +219,7 @@ def test_the_unknown_stay_and_have_no_say(method: type[U2U | D2D]) -> None:
     np.testing.assert_allclose(out[:100], cloak(method, x, secret.codes, steps=30), atol=1e-4)
 
 
+@pytest.mark.thorough
 @METHODS
 def test_several_attributes_all_pull_and_each_only_on_those_who_disclosed_it(method: type[U2U | D2D]) -> None:
     rng = np.random.default_rng(5)
@@ -235,6 +238,7 @@ def test_several_attributes_all_pull_and_each_only_on_those_who_disclosed_it(met
     np.testing.assert_array_equal(cloak(method, x, alone, steps=5)[codes[:, 0] < 0], x[codes[:, 0] < 0])
 
 
+@pytest.mark.thorough
 @METHODS
 def test_more_retention_moves_less(method: type[U2U | D2D]) -> None:
     x, secret = make_planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(6))

@@ -62,6 +62,7 @@ def make_clusters(rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
     return 1e-9 * (centers[cluster] + 0.3 * rng.standard_t(3, (1500, 5))), y
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make_table", [make_uneven, make_atoms, make_discrete, make_clusters])
 def test_every_attack_is_at_chance_and_no_row_is_new(
     make_table: Callable[[np.random.Generator], tuple[FloatArray, IntArray]],
@@ -90,6 +91,7 @@ def test_the_order_of_the_rows_decides_nothing() -> None:
     np.testing.assert_array_equal(cloak_rows(x, attribute.codes)[order], cloak_rows(x[order], attribute.codes[order]))
 
 
+@pytest.mark.thorough
 def test_classes_of_ten_users_and_joint_cells_are_hidden() -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((900, 6)).astype(np.float32)
@@ -104,6 +106,7 @@ def test_classes_of_ten_users_and_joint_cells_are_hidden() -> None:
         assert abs(measure_accuracies(out[known], target)["logistic"] - 1 / len(np.unique(target))) < 0.1
 
 
+@pytest.mark.thorough
 def test_strength_is_the_share_of_the_trades() -> None:
     x, attribute = make_planted_leak(800, 4, 2, 2.0, rng=np.random.default_rng(0))
     moved = [

@@ -31,6 +31,7 @@ def cloak(defense, x: np.ndarray, codes: np.ndarray, **given) -> np.ndarray:
     return defense(x, codes, rng=np.random.default_rng(0), **given)
 
 
+@pytest.mark.thorough
 def test_adversarial_after_training_keeps_the_contract_of_tables() -> None:
     check_embedding_defense(QUICK)
 

@@ -47,6 +47,7 @@ def test_a_world_without_a_leak_is_not_turned_upside_down() -> None:
     assert (np.abs(mean["sliced"] - 0.5) < 4 * error).all(), mean
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("K", "names"), [(2, ("logistic", "qda", "knn", "trees")), (4, ("logistic", "qda", "knn"))])
 def test_a_leak_in_means_shapes_and_tails_is_hidden_from_all_kinds_of_attackers(K: int, names: tuple[str, ...]) -> None:
     x, secret = make_planted_leak(1000, 6, K, 2.0, rng=np.random.default_rng(0))
@@ -59,6 +60,7 @@ def test_a_leak_in_means_shapes_and_tails_is_hidden_from_all_kinds_of_attackers(
         assert abs(after[name] - 1 / K) < allowed, name
 
 
+@pytest.mark.thorough
 def test_it_hides_most_of_what_equal_moments_still_say() -> None:
     """Mean 0 and variance 1 in both classes, but one has two lumps: trees read that after Gaussian transport."""
     rng = np.random.default_rng(1)
@@ -108,6 +110,7 @@ def test_unit_norm_keeps_every_ranking_when_there_is_nothing_to_hide() -> None:
     assert bare.norm == pytest.approx(np.linalg.norm(x, axis=1).mean(), rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_class_too_large_to_sort_is_carried_by_what_some_of_it_taught(monkeypatch: pytest.MonkeyPatch) -> None:
     x, secret = make_planted_leak(4000, 4, 2, 2.0, rng=np.random.default_rng(9))
     x[secret.codes == 0] = np.sign(x[secret.codes == 0]) * np.abs(x[secret.codes == 0]) ** 1.7

@@ -63,6 +63,7 @@ def make_quick(name: str, **options: Any) -> EmbeddingTransformer:
     return method.set_params(**{k: v for k, v in (("steps", 3), ("epochs", 1), ("rounds", 4)) if hasattr(method, k)})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_fit_transform_is_the_call_with_the_generator_of_the_random_state(name: str) -> None:
     x, codes = make_table()
