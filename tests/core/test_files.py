@@ -1,10 +1,18 @@
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from recveil.core.errors import UsageError
-from recveil.core.files import check_output_file, check_output_folder, make_folder, write_atomically
+from recveil.core.files import (
+    check_output_file,
+    check_output_folder,
+    make_folder,
+    make_temporary_folder,
+    remove_stale_files,
+    write_atomically,
+)
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:
@@ -64,3 +72,66 @@ def test_a_private_file_is_for_its_owner_alone(tmp_path: Path) -> None:
         assert temporary.stat().st_mode & 0o777 == 0o600
         temporary.write_text("x")
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+def test_pipes_and_devices_are_never_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for path in (tmp_path / "pipe", tmp_path / "link", Path("/dev/null")):
+        with pytest.raises(UsageError, match="device, a pipe or a socket"):
+            check_output_file(path)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_symbolic_link_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("old", "missing"):
+        (tmp_path / name).symlink_to(tmp_path / "there" / f"{name}.txt")
+    (tmp_path / "there" / "old.txt").write_text("old")
+    for name in ("old", "missing"):
+        with write_atomically(tmp_path / name) as temporary:
+            temporary.write_text("new")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "there" / f"{name}.txt").read_text() == "new"
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(UsageError, match="leads to itself"):
+        check_output_file(tmp_path / "loop")
+
+
+def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "a").chmod(0o640)
+    with write_atomically(tmp_path / "a") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+
+
+def test_stale_files_are_removed_and_those_being_written_stay(tmp_path: Path) -> None:
+    path = tmp_path / "o.csv"
+    for name in (".o.csv.0a1b2c3d.csv", ".o.csv.backup.csv", ".other.csv.0a1b2c3d.csv"):
+        (tmp_path / name).write_text("")
+    with write_atomically(path) as temporary:
+        remove_stale_files(path)
+        assert temporary.exists()
+    assert sorted(os.listdir(tmp_path)) == [".o.csv.backup.csv", ".other.csv.0a1b2c3d.csv", "o.csv"]
+
+
+def test_a_very_long_name_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 120 + ".parquet")
+    with write_atomically(path) as temporary:
+        temporary.write_text("x")
+    assert path.read_text() == "x"
+
+
+def test_temporary_folders_of_killed_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    stale, young = tmp_path / "recveil-0a1b2c3d", tmp_path / "recveil-11111111"
+    for folder in (stale, young, tmp_path / "recveil-else"):
+        folder.mkdir()
+    for name in ("recveil-0a1b2c3d", "recveil-else"):
+        os.utime(tmp_path / name, (0, 0))
+    with make_temporary_folder() as folder:
+        os.utime(folder, (0, 0))
+        with make_temporary_folder():  # the first one is held, however old
+            assert folder.is_dir()
+    assert sorted(os.listdir(tmp_path)) == ["recveil-11111111", "recveil-else"]

@@ -7,15 +7,14 @@ with fewer users is taken whole.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from scipy import stats
 
 from recveil.audits.attribute.folds import CrossValidation
+from recveil.core.files import make_temporary_folder
 from recveil.core.types import Attribute, FloatArray, IntArray
 from recveil.metrics.power import TARGET_POWER, allow_for_learning, compute_advantage_error, compute_detection_threshold
 from recveil.streaming.block_table import Table
@@ -121,8 +120,8 @@ def design_sample(
         The design, which draws the users.
     """
     check_targets(table, source)
-    with tempfile.TemporaryDirectory(prefix="recveil-") as folder:
-        labels, counts = scan_labels(table, source, engine or ThreadEngine(), Path(folder))
+    with make_temporary_folder() as folder:
+        labels, counts = scan_labels(table, source, engine or ThreadEngine(), folder)
     needed = {t.name: count_needed_users(len(t.labels), table.d, rules, margin) for t in labels.targets}
     classes = labels.count_classes(counts)
     share = np.zeros(labels.n_cells)

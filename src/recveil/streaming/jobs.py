@@ -11,6 +11,7 @@ from pathlib import Path
 
 from recveil.core.errors import UsageError
 from recveil.core.files import check_output_file, check_output_folder, write_atomically
+from recveil.core.outputs import locate_hidden_folder
 from recveil.data.io.vectors import PARQUET_SUFFIXES
 from recveil.defenses.embeddings.cell_maps import CellMap, StreamingDefense
 from recveil.streaming.block_table import Table
@@ -116,7 +117,7 @@ def plan_outputs(table: Table, out: Path, job: str) -> tuple[list[PartOutput], i
 
 def locate_work_folder(table: Table, out: Path) -> Path:
     """Return the place of the hidden folder for the state of a job."""
-    return out / ".recveil" if table.path.is_dir() else out.with_name(f".{out.name}.recveil")
+    return out / ".recveil" if table.path.is_dir() else locate_hidden_folder(out)
 
 
 def describe_remains(table: Table, out: Path, job: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
 from threadpoolctl import threadpool_limits
 
+from recveil.core.files import make_temporary_folder
 from recveil.studies.attribute_cells import measure_attribute_cell
 from recveil.studies.cell_results import CellResult, Measurement
 from recveil.studies.cells import Cell
@@ -34,8 +34,8 @@ def run_cell(cell: Cell, cache: Path | None = None) -> tuple[CellResult, Mapping
         cache: folder of trained models; a temporary one if not given.
     """
     if cache is None:
-        with tempfile.TemporaryDirectory() as folder:
-            return run_cell(cell, Path(folder))
+        with make_temporary_folder() as folder:
+            return run_cell(cell, folder)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

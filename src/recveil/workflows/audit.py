@@ -10,7 +10,7 @@ from recveil.attacks.attribute.panels import is_blind, missing_members, panel_na
 from recveil.audits.attribute.risk import UserRisk, check_risk_path, measure_user_risk, write_user_risk
 from recveil.audits.verdicts import TargetAudit
 from recveil.core.errors import UsageError
-from recveil.core.files import check_output_file
+from recveil.core.outputs import check_outputs, hold_outputs
 from recveil.core.result_parts import InputSummary
 from recveil.core.results import AuditResult
 from recveil.core.timing import Clock
@@ -22,7 +22,7 @@ from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_deta
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
 from recveil.workflows.large_inputs import is_large_table, open_large_table
 
-__all__ = ["AuditOutputs", "AuditedTable", "audit_files", "audit_table", "check_output_files"]
+__all__ = ["AuditOutputs", "AuditedTable", "audit_files", "audit_table"]
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,20 @@ class AuditOutputs:
         """Whether somebody will see more than the verdicts."""
         return self.printed or self.report is not None or self.out is not None
 
-    def check(self) -> None:
-        """Refuse files that cannot be written, before the work."""
-        check_output_files(self.report, self.out, self.junit, self.sarif)
+    @property
+    def paths(self) -> dict[str, Path | None]:
+        """Files by the name of their argument."""
+        return {
+            "report": self.report,
+            "out": self.out,
+            "risk_out": self.risk,
+            "junit": self.junit,
+            "sarif": self.sarif,
+        }
+
+    def check(self, inputs: Sequence[tuple[str, Path | None]] = ()) -> None:
+        """Refuse files that cannot be written or would overwrite an input, before the work."""
+        check_outputs(self.paths, inputs)
         if self.risk is not None:
             check_risk_path(self.risk)
 
@@ -96,7 +107,24 @@ def audit_files(
         command_line: what made this result, kept in it.
     """
     outputs = outputs or AuditOutputs()
-    outputs.check()
+    outputs.check([*files.list_paths(), ("before", before)])
+    with hold_outputs(*outputs.paths.values()):
+        result, vectors, audits = _audit_files(files, names, protocol, outputs, before, joint=joint)
+        result = result.model_copy(update={"command_line": list(command_line)})
+        _write_outputs(result, outputs, vectors, audits)
+    return result
+
+
+def _audit_files(
+    files: InputFiles,
+    names: list[str],
+    protocol: AuditProtocol,
+    outputs: AuditOutputs,
+    before: Path | None,
+    *,
+    joint: bool,
+) -> tuple[AuditResult, Vectors, list[TargetAudit]]:
+    """Read and attack; return the result, the vectors and the audits behind it."""
     attack_names, clock = protocol.attack_names, Clock()
     vectors, targets, notes, sample = _read_table(files, names, protocol, before)
     classes = [target for target in targets if not target.is_numeric]
@@ -115,9 +143,7 @@ def audit_files(
     )
     result, audits = audit_table(table, protocol, details=outputs.needs_details, clock=clock)
     warnings = [*_list_missing_attacks(protocol, attack_names), *([sample] if sample else []), *notes, *result.warnings]
-    result = result.model_copy(update={"warnings": warnings, "command_line": list(command_line)})
-    _write_outputs(result, outputs, vectors, audits)
-    return result
+    return result.model_copy(update={"warnings": warnings}), vectors, audits
 
 
 def audit_table(
@@ -165,13 +191,6 @@ def audit_table(
     return result, audits
 
 
-def check_output_files(*paths: Path | None) -> None:
-    """Refuse files that cannot be written, before the work."""
-    for path in paths:
-        if path is not None:
-            check_output_file(path)
-
-
 def _read_table(
     files: InputFiles, names: list[str], protocol: AuditProtocol, before: Path | None
 ) -> tuple[Vectors, list[Attribute], list[str], str | None]:
@@ -199,10 +218,10 @@ def _list_missing_attacks(protocol: AuditProtocol, names: Sequence[str]) -> list
 def _write_outputs(result: AuditResult, outputs: AuditOutputs, vectors: Vectors, audits: Sequence[TargetAudit]) -> None:
     if outputs.risk is not None:
         write_user_risk(outputs.risk, vectors.ids, {audit.target: _measure_risk(audit) for audit in audits})
-    if outputs.report is not None:
-        result.write_html(outputs.report)
     if outputs.out is not None:
         result.write_json(outputs.out)
+    if outputs.report is not None:
+        result.write_html(outputs.report)
 
 
 def _measure_risk(audit: TargetAudit) -> UserRisk:

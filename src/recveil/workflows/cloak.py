@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from recveil.core.errors import RecveilError, UsageError
+from recveil.core.outputs import check_outputs, hold_outputs
 from recveil.core.protocols import UtilityLoss
 from recveil.core.result_parts import DefenseSummary, InputSummary, PartCounts
 from recveil.core.results import CloakResult
@@ -22,7 +23,6 @@ from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table as cloak_large_table
 from recveil.streaming.engines import TaskEngine
 from recveil.streaming.target_columns import list_target_columns
-from recveil.workflows.audit import check_output_files
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.comparison import audit_lists, compare_audits, compare_recommendations, describe_omissions
 from recveil.workflows.defended_release import (
@@ -109,33 +109,40 @@ def cloak_files(
         protocol: the rules of the audits.
         request: outputs and what else is measured.
     """
-    check_output_files(request.report)
+    is_large = is_large_table(files) or request.engine is not None
+    outputs = {"out": request.out, "report": request.report}
+    check_outputs(outputs, files.list_paths(), folder="out" if is_large else "")
     _ = protocol.attack_names  # an unknown panel is refused before the work
-    if is_large_table(files) or request.engine is not None:
-        result = _cloak_large(files, names, defense, protocol, request)
-    else:
-        check_output_files(request.out)
-        for candidate in list_candidates(defense):
-            candidate.make(protocol.device)
-        vectors, targets, notes = files.read(names)
-        check_vector_output(request.out, vectors)
-        table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
-        vectors, target_columns = _drop_targets(vectors, [target.name for target in targets], request)
-        notes = [*notes, *describe_target_columns(target_columns, request.out.name, kept=request.keep_target)]
-        table = replace(table, notes=notes, ids=vectors.ids)
-        cloaked, result = cloak_table(
-            table,
-            defense,
-            protocol,
-            audit=request.needs_audit,
-            frontier=request.frontier,
-            check=request.check,
-            warnings=warnings,
-        )
-        write_embeddings(request.out, vectors, cloaked)
-    result = result.model_copy(update={"command_line": list(request.command_line)})
-    if request.report is not None:
-        result.write_html(request.report)
+    with hold_outputs(request.report, None if is_large else request.out):  # a large table holds its own
+        cloak_input = _cloak_large if is_large else _cloak_in_memory
+        result = cloak_input(files, names, defense, protocol, request)
+        result = result.model_copy(update={"command_line": list(request.command_line)})
+        if request.report is not None:
+            result.write_html(request.report)
+    return result
+
+
+def _cloak_in_memory(
+    files: InputFiles, names: list[str], defense: ChosenDefense, protocol: AuditProtocol, request: CloakRequest
+) -> CloakResult:
+    """Defend a table that fits into memory, and write it."""
+    for candidate in list_candidates(defense):
+        candidate.make(protocol.device)
+    vectors, targets, notes = files.read(names)
+    check_vector_output(request.out, vectors)
+    table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
+    vectors, target_columns = _drop_targets(vectors, [target.name for target in targets], request)
+    notes = [*notes, *describe_target_columns(target_columns, request.out.name, kept=request.keep_target)]
+    cloaked, result = cloak_table(
+        replace(table, notes=notes, ids=vectors.ids),
+        defense,
+        protocol,
+        audit=request.needs_audit,
+        frontier=request.frontier,
+        check=request.check,
+        warnings=warnings,
+    )
+    write_embeddings(request.out, vectors, cloaked)
     return result
 
 

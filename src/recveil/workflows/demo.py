@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from recveil.core.files import check_output_folder, make_folder
 from recveil.core.result_parts import DefenseSummary, InputSummary
 from recveil.core.results import CloakResult
+from recveil.core.run_folders import replace_files
 from recveil.core.timing import Clock
 from recveil.core.types import Dataset, FloatArray
 from recveil.data.io.release_files import write_attributes, write_vectors
@@ -36,6 +36,10 @@ N_USERS = 6_000
 """Users enough for the verdict `none`: with 3,000 the audit cannot resolve the margin."""
 
 PROTECTED = ("gender",)
+DEMO_FILES = ("users.parquet", "cloaked.parquet", "attributes.parquet", "result.json", "report.html")
+DEMO_SIGNS = ("result.json", "report.html")
+"""Files that are in every folder of the demo."""
+
 LIST_LENGTH = 20
 NOTES = (
     "age was not protected, and still leaks: a defense covers the attributes it is given.",
@@ -54,9 +58,21 @@ def run_demo(
         device: torch device.
         protocol: the rules of the audits; two repeats of the fast panel if None.
     """
-    clock = Clock()
-    check_output_folder(out)
     protocol = protocol or AuditProtocol(seed=seed, device=device, max_repeats=2)
+    with replace_files(Path(out), DEMO_FILES, signs=DEMO_SIGNS) as new:
+        result, tables = _compare_releases(protocol, seed, device)
+        shown = Path(out).name if Path(out).is_absolute() else str(out)
+        command_line = ["recveil", "demo", "--seed", str(seed), "--out", shown]
+        result = result.model_copy(update={"command_line": command_line})
+        _write_folder(new, result, *tables)
+    return result
+
+
+def _compare_releases(
+    protocol: AuditProtocol, seed: int, device: str | None
+) -> tuple[CloakResult, tuple[Dataset, FloatArray, FloatArray]]:
+    """Train, defend and audit; return the result, and the data with the vectors before and after."""
+    clock = Clock()
     with clock.measure_step("make the world"):
         world = make_demo_world(seed, n_users=N_USERS)
         split = leave_one_out(world.dataset)
@@ -73,7 +89,6 @@ def run_demo(
     ranks = [rank_served_items(s, split, split) for s in (released.undefended.score, released.release.score)]
     result = CloakResult(
         command="demo",
-        command_line=["recveil", "demo", "--seed", str(seed), "--out", str(out)],
         input=_summarize_world(world, before),
         protocol=protocol.to_result(),
         defense=_summarize_defense(before, after),
@@ -83,8 +98,7 @@ def run_demo(
         timings=clock.seconds,
         warnings=sorted(compared.notes),
     )
-    _write_folder(make_folder(out), world.dataset, before, after, result)
-    return result
+    return result, (world.dataset, before, after)
 
 
 def _summarize_world(world: World, x: FloatArray) -> InputSummary:
@@ -116,7 +130,7 @@ def _add_best_possible(targets: Results, world: World) -> Results:
     return {name: target.model_copy(update={"best_possible": world.bayes[name]}) for name, target in targets.items()}
 
 
-def _write_folder(folder: Path, data: Dataset, before: FloatArray, after: FloatArray, result: CloakResult) -> None:
+def _write_folder(folder: Path, result: CloakResult, data: Dataset, before: FloatArray, after: FloatArray) -> None:
     write_vectors(folder / "users.parquet", "user_id", data.user_ids, before)
     write_vectors(folder / "cloaked.parquet", "user_id", data.user_ids, after)
     write_attributes(folder / "attributes.parquet", data.user_ids, data.attributes.values())

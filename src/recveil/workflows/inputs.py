@@ -13,6 +13,7 @@ from recveil.attacks.attribute.surfaces import build_view
 from recveil.core.errors import DataError, RecveilError, UsageError
 from recveil.core.random import make_generator
 from recveil.core.result_parts import InputSummary
+from recveil.core.run_folders import check_folder_is_whole
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Release
 from recveil.data.io.array_files import check_scale
 from recveil.data.io.ids import Ids, normalize_ids, require_positions
@@ -28,7 +29,22 @@ from recveil.data.io.vectors import ROW_NUMBER, holds_ids
 from recveil.workflows.defended_release import select_targets
 from recveil.workflows.utility import load_run_data
 
-__all__ = ["InputFiles", "count_activity", "summarize_input"]
+__all__ = ["RUN_FILES", "RUN_SIGNS", "InputFiles", "count_activity", "summarize_input"]
+
+RUN_FILES = (
+    "model/model.safetensors",
+    "model/model.json",
+    "users.parquet",
+    "items.parquet",
+    "recommendations.parquet",
+    "attributes.parquet",
+    "config.json",
+    "metrics.json",
+)
+"""Files that `recveil train` writes into its folder; a model without user vectors leaves some out."""
+
+RUN_SIGNS = ("config.json", "metrics.json")
+"""Files that are in every such folder."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +76,19 @@ class InputFiles:
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
     keep_label: Sequence[str] = ()
     stream: bool = False
+
+    def list_paths(self) -> list[tuple[str, Path]]:
+        """List all files and folders that are read, each with the name of its argument."""
+        paths = {
+            "embeddings": self.embeddings,
+            "attributes": self.attributes,
+            "ids": None if self.ids == ROW_NUMBER else self.ids,
+            "item_embeddings": self.item_embeddings,
+            "recommendations": self.recommendations,
+            "interactions": self.interactions,
+        }
+        run_files = [] if self.run is None else [("run", self.run / name) for name in RUN_FILES]
+        return [*((name, Path(path)) for name, path in paths.items() if path is not None), *run_files]
 
     def read(self, names: list[str], *, numbers: bool = False) -> tuple[Vectors, list[Attribute], list[str]]:
         """Read the vectors and the named attributes of their users; without names all, or all that are classes.
@@ -130,6 +159,7 @@ class InputFiles:
         if self.run is not None:
             if self.embeddings or self.attributes:
                 raise UsageError("Give either `run`, or `embeddings` and `attributes`, not both.")
+            check_folder_is_whole(self.run)
             if not (self.run / "users.parquet").is_file():
                 raise DataError(
                     f"{self.run} has no users.parquet. Name a folder that `recveil train` wrote vectors into."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
@@ -23,8 +24,9 @@ from recveil.audits.membership.references import ReferenceModels
 from recveil.audits.membership.scenarios import MethodConfig, PreparedScenario, TrainedScenario
 from recveil.audits.membership.verdict import DEFAULT_MARGIN, judge_membership
 from recveil.core.errors import UsageError, unknown_name
-from recveil.core.files import check_output_file, write_atomically
+from recveil.core.files import write_atomically
 from recveil.core.membership_parts import MembershipFindings, MembershipProtocol
+from recveil.core.outputs import check_outputs, hold_outputs
 from recveil.core.protocols import MembershipAttack
 from recveil.core.results import MembershipResult
 from recveil.core.timing import Clock
@@ -157,11 +159,9 @@ class MembershipOutputs:
     out: Path | None = None
     scores: Path | None = None
 
-    def check(self) -> None:
-        """Refuse files that cannot be written, before the work."""
-        for path in (self.report, self.out, self.scores):
-            if path is not None:
-                check_output_file(path)
+    def check(self, inputs: Iterable[tuple[str, Path | None]] = ()) -> None:
+        """Refuse files that cannot be written or would overwrite an input, before the work."""
+        check_outputs({"report": self.report, "out": self.out, "scores_out": self.scores}, inputs)
         if self.scores is not None and self.scores.suffix.lower() not in TABLE_SUFFIXES:
             raise UsageError(f"Cannot tell how to write {self.scores}. Use .parquet or .csv.")
 
@@ -190,8 +190,20 @@ def run_membership(
         UsageError: an attack needs reference models and the scenario has none, or a file cannot be written.
     """
     items, config, outputs = items or ItemSource(), config or MembershipConfig(), outputs or MembershipOutputs()
-    outputs.check()
+    item_files = [("item_vectors", items.vectors), ("item_texts", items.texts)]
+    outputs.check([*scenario.list_paths(), *item_files])
     _check_attacks(config, scenario)
+    with hold_outputs(outputs.report, outputs.out, outputs.scores):
+        result, prepared, audit = _attack_scenario(scenario, items, config)
+        result = result.model_copy(update={"command_line": list(command_line)})
+        _write_outputs(result, outputs, prepared.game.target_users, audit)
+    return result
+
+
+def _attack_scenario(
+    scenario: TrainedScenario | ObservedScenario, items: ItemSource, config: MembershipConfig
+) -> tuple[MembershipResult, PreparedScenario, MembershipAudit]:
+    """Prepare and attack; return the result, and what its scores of users come from."""
     clock = Clock()
     with clock.measure_step("prepare the scenario"):
         with_vectors = config.needs_item_vectors
@@ -210,12 +222,10 @@ def run_membership(
         filtered=prepared.filtered,
         utility=prepared.utility,
         defense=prepared.defense,
-        command_line=list(command_line),
         timings=clock.seconds,
         warnings=[*prepared.notes, *findings.notes],
     )
-    _write_outputs(result, outputs, prepared.game.target_users, audit)
-    return result
+    return result, prepared, audit
 
 
 def run_membership_on_data(
@@ -262,17 +272,23 @@ def _write_outputs(
 ) -> None:
     if outputs.scores is not None and users is not None:
         _write_scores(outputs.scores, users, audit)
-    if outputs.report is not None:
-        result.write_html(outputs.report)
     if outputs.out is not None:
         result.write_json(outputs.out)
+    if outputs.report is not None:
+        result.write_html(outputs.report)
 
 
 def _write_scores(path: Path, users: NDArray[Any], audit: MembershipAudit) -> None:
-    """Write one row for each scored user: id, all scores, and the truth if known."""
-    columns: dict[str, NDArray[Any]] = {"user_id": users[audit.users], **audit.scores}
+    """Write one row for each scored user: id, all scores, and the truth if known.
+
+    In a CSV file, ids that a spreadsheet would take for a formula begin with an apostrophe.
+    """
+    columns: dict[str, Any] = {"user_id": pa.array(users[audit.users]), **audit.scores}
     if audit.truth is not None:
         columns["member"] = audit.truth
-    write_table = pyarrow.csv.write_csv if path.suffix.lower() == ".csv" else pyarrow.parquet.write_table
+    is_text = path.suffix.lower() == ".csv"
+    if is_text and pa.types.is_string(columns["user_id"].type):
+        columns["user_id"] = pc.replace_substring_regex(columns["user_id"], r"^([=+\-@\t\r])", r"'\1")
+    write_table = pyarrow.csv.write_csv if is_text else pyarrow.parquet.write_table
     with write_atomically(path, private=True) as temporary:
         write_table(pa.table(columns), temporary)

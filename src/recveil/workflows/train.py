@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from recveil.core.errors import UsageError
-from recveil.core.files import check_output_folder, make_folder, write_atomically
+from recveil.core.files import write_atomically
+from recveil.core.outputs import check_outputs
 from recveil.core.result_parts import DefenseSummary, InputSummary, Utility
 from recveil.core.results import TrainingConfig, TrainResult
+from recveil.core.run_folders import check_run_folder, replace_files
 from recveil.core.timing import Clock
 from recveil.core.types import Attribute, Dataset, Release, Split
 from recveil.data.io.release_files import write_attributes, write_lists, write_vectors
-from recveil.data.sources.catalog import load_dataset_or_demo
+from recveil.data.sources.catalog import find_data, load_dataset_or_demo
 from recveil.data.splits import leave_one_out
 from recveil.defenses import DEFENSES
 from recveil.metrics import ranking
@@ -31,6 +34,7 @@ from recveil.workflows.defended_release import (
     select_targets,
     train_and_defend,
 )
+from recveil.workflows.inputs import RUN_FILES, RUN_SIGNS
 from recveil.workflows.notes import list_notes
 from recveil.workflows.utility import compare_rankings
 
@@ -79,7 +83,9 @@ def train_run(request: TrainRequest, out: Path) -> TrainResult:
     """
     _check_defense(request)
     make_model(request.model, request.data, request.options, request.device)
-    check_output_folder(out)
+    for name in RUN_FILES:
+        check_outputs({"out": out / name}, [("data", find_data(request.data))])
+    check_run_folder(out, RUN_FILES, signs=RUN_SIGNS)
     data = load_dataset_or_demo(request.data, seed=request.seed)
     return train_dataset(data, request, out=out)[0]
 
@@ -87,8 +93,19 @@ def train_run(request: TrainRequest, out: Path) -> TrainResult:
 def train_dataset(
     data: Dataset, request: TrainRequest, *, out: Path | None = None
 ) -> tuple[TrainResult, DefendedRelease]:
-    """Train on a data set in memory; return the result and what is released, and write both if a folder is named."""
+    """Train on a data set in memory; return the result and what is released, and write both if a folder is named.
+
+    The folder is replaced whole or left as it was.
+    """
     _check_defense(request)
+    with nullcontext() if out is None else replace_files(out, RUN_FILES, signs=RUN_SIGNS) as new:
+        result, released = _train(data, request)
+        if new is not None:
+            _write_run(new, data, released, result)
+    return result, released
+
+
+def _train(data: Dataset, request: TrainRequest) -> tuple[TrainResult, DefendedRelease]:
     clock, split = Clock(), leave_one_out(data)
     targets = _select_targets(data, request)
     recipe = ReleaseRecipe(
@@ -123,8 +140,6 @@ def train_dataset(
         command_line=list(request.command_line),
         **audits,
     )
-    if out is not None:
-        _write_run(make_folder(out), data, released, result)
     return result, released
 
 

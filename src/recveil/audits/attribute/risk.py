@@ -118,7 +118,7 @@ def write_user_risk(path: str | Path, ids: Ids, risks: Mapping[str, UserRisk]) -
     if not risks:
         raise UsageError("There is no risk to write: no target was audited.")
     table = pa.concat_tables([_build_table(ids, target, risk) for target, risk in risks.items()])
-    with write_atomically(path) as temporary:
+    with write_atomically(path, private=True) as temporary:
         pyarrow.parquet.write_table(table, temporary)
 
 

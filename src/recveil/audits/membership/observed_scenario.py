@@ -54,6 +54,10 @@ class ObservedScenario:
     target_members: Path | None = None
     k: int | None = None
 
+    def list_paths(self) -> list[tuple[str, Path | None]]:
+        """List all files that are read, each with the name of its argument."""
+        return [(name, path) for name, path in vars(self).items() if name != "k"]
+
     @property
     def has_references(self) -> bool:
         """Whether reference models will be trained; there is no model to train."""

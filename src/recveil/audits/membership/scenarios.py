@@ -41,7 +41,7 @@ from recveil.core.protocols import ListDefense, Recommender
 from recveil.core.random import make_generator
 from recveil.core.types import ReferenceSignals
 from recveil.data.member_split import FilterCounts, MemberSplit, split_three_ways
-from recveil.data.sources.catalog import load_dataset_or_demo
+from recveil.data.sources.catalog import find_data, load_dataset_or_demo
 from recveil.defenses import DEFENSES
 from recveil.models import MODELS
 from recveil.models.construction import make_model
@@ -109,6 +109,10 @@ class TrainedScenario:
                 "The defense changes lists, but attacks with reference models read scores, so it has no effect on "
                 "them. Leave out the defense or these attacks."
             )
+
+    def list_paths(self) -> list[tuple[str, Path | None]]:
+        """List all files that are read, each with the name of its argument."""
+        return [("data", find_data(self.data))]
 
     @property
     def has_references(self) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from recveil.core.errors import DataError
+from recveil.core.files import make_temporary_folder
 
 __all__ = ["MAX_BYTES", "MAX_MEMBERS", "extract_archive", "is_archive", "open_folder"]
 
@@ -82,8 +83,8 @@ def open_folder(path: str | Path) -> Iterator[Path]:
     if path.is_dir():
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="recveil-") as folder:
-        yield extract_archive(path, Path(folder) / "content")
+    with make_temporary_folder() as folder:
+        yield extract_archive(path, folder / "content")
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def write_lists(path: Path, lists: IntArray, user_ids: NDArray[Any], item_ids: N
 
 
 def write_attributes(path: Path, user_ids: NDArray[Any], attributes: Iterable[Attribute]) -> None:
-    """Write one column for each attribute; undisclosed values are null.
+    """Write one column for each attribute, readable by the owner alone; undisclosed values are null.
 
     Args:
         path: Parquet file to write.
@@ -59,9 +59,9 @@ def write_attributes(path: Path, user_ids: NDArray[Any], attributes: Iterable[At
         else:
             labels = np.array([*a.labels, ""], dtype=object)
             columns[a.name] = pa.array(labels[a.codes], type=pa.string(), mask=~a.known)
-    _write_table(path, columns)
+    _write_table(path, columns, private=True)
 
 
-def _write_table(path: Path, columns: Mapping[str, object]) -> None:
-    with write_atomically(path) as temporary:
+def _write_table(path: Path, columns: Mapping[str, object], *, private: bool = False) -> None:
+    with write_atomically(path, private=private) as temporary:
         pyarrow.parquet.write_table(pa.table(dict(columns)), temporary)

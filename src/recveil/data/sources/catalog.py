@@ -26,6 +26,7 @@ __all__ = [
     "SOURCES",
     "cache_folder",
     "explain_download",
+    "find_data",
     "has_data",
     "list_sources",
     "load_dataset",
@@ -131,6 +132,12 @@ def load_dataset(
         min_rating=min_rating,
     )
     return clean_dataset(raw, known, cleaning, numeric=numeric, bins=bins, keep=keep)
+
+
+def find_data(name: str) -> Path | None:
+    """Return the file or folder that a data set is read from; None for `demo` and what is not on this machine."""
+    path = Path(name)
+    return None if name == "demo" else locate_files(name) or (path if path.exists() else None)
 
 
 def load_dataset_or_demo(name: str, *, seed: int) -> Dataset:
