@@ -99,7 +99,7 @@ def test_wrong_calls_are_errors() -> None:
     board = make_checkerboard()
     with pytest.raises(UsageError, match="no in-training defense"):
         ALS().fit(board, penalty=object(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="reg is 0"):
-        ALS(reg=0).fit(board, rng=make_generator(0, "t"))
+    with pytest.raises(UsageError, match="'reg' of ALS is 0"):
+        ALS(reg=0)
     with pytest.raises(DataError, match="names item 99"):
         ALS(epochs=1).fit(board, rng=make_generator(0, "t")).fold_in([np.array([99])])

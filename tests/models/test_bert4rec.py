@@ -38,6 +38,7 @@ def model() -> BERT4Rec:
     return BERT4Rec(**QUICK, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_the_contract() -> None:
     check_recommender(lambda: BERT4Rec(**QUICK, device="cpu"))  # type: ignore[arg-type]
 
@@ -142,9 +143,9 @@ def test_the_global_generator_is_not_used() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"mask": 1.0}, "mask is 1.0"),
+        ({"mask": 1.0}, "'mask' of BERT4Rec is 1.0"),
         ({"heads": 3}, "hidden_size is 16 and heads is 3"),
-        ({"max_length": 1}, "max_length is 1.*at least 2"),
+        ({"max_length": 1}, "'max_length' of BERT4Rec is 1.*equal to 2"),
     ],
 )
 def test_wrong_options_are_errors(wrong: dict[str, float], said: str) -> None:

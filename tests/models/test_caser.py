@@ -47,6 +47,7 @@ def model() -> Caser:
     return Caser(**QUICK, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_the_contract() -> None:
     check_recommender(lambda: Caser(**QUICK, device="cpu"))  # type: ignore[arg-type]
 
@@ -139,10 +140,10 @@ def test_the_global_generator_is_not_used() -> None:
 
 def test_wrong_options_and_empty_data_are_errors() -> None:
     board = make_checkerboard()
-    with pytest.raises(UsageError, match="dropout is -1"):
-        Caser(dropout=-1).fit(board, rng=make_generator(0, "t"))
-    with pytest.raises(UsageError, match="targets is 0"):
-        Caser(targets=0).fit(board, rng=make_generator(0, "t"))
+    with pytest.raises(UsageError, match="'dropout' of Caser is -1"):
+        Caser(dropout=-1)
+    with pytest.raises(UsageError, match="'targets' of Caser is 0"):
+        Caser(targets=0)
     empty = replace(board, train=board.train.take(np.zeros(len(board.train), bool)))
     with pytest.raises(DataError, match="no interactions"):
         Caser().fit(empty, rng=make_generator(0, "t"))

@@ -26,6 +26,7 @@ def by_time(split: Split) -> list[np.ndarray]:
     return np.split(train.item[order], np.cumsum(np.bincount(train.user, minlength=train.n_users))[:-1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"similarity": "cosine", "recency": 1.0, "candidates": 3}])
 def test_the_contract(options: dict[str, Any]) -> None:
     check_recommender(lambda: DMF(**QUICK, **options, device="cpu"))
@@ -120,9 +121,9 @@ def test_a_user_who_has_seen_every_item_gets_a_vector() -> None:
 def test_wrong_settings_are_errors() -> None:
     with pytest.raises(UsageError, match="Did you mean 'cosine'"):
         DMF(similarity="cosin")
-    with pytest.raises(UsageError, match="hidden_size is 0"):
+    with pytest.raises(UsageError, match="'hidden_size' of DMF is 0"):
         DMF(hidden_size=0)
-    with pytest.raises(UsageError, match="n_negatives is 0"):
+    with pytest.raises(UsageError, match="'n_negatives' of DMF is 0"):
         DMF(n_negatives=0)
 
 

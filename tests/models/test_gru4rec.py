@@ -104,5 +104,5 @@ def test_a_loaded_model_folds_in_alike(model: GRU4Rec, tmp_path: Path) -> None:
 
 
 def test_wrong_options_are_errors() -> None:
-    with pytest.raises(UsageError, match="max_length is 0"):
-        GRU4Rec(max_length=0).fit(make_checkerboard(), rng=make_generator(0, "t"))
+    with pytest.raises(UsageError, match="'max_length' of GRU4Rec is 0"):
+        GRU4Rec(max_length=0)

@@ -80,7 +80,7 @@ def test_wrong_calls_are_errors() -> None:
     board = make_checkerboard()
     with pytest.raises(UsageError, match="no in-training defense"):
         ItemKNN().fit(board, penalty=object(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="neighbors is 0"):
-        ItemKNN(neighbors=0).fit(board, rng=make_generator(0, "t"))
+    with pytest.raises(UsageError, match="'neighbors' of ItemKNN is 0"):
+        ItemKNN(neighbors=0)
     with pytest.raises(UsageError, match=r"shape \(2, 7\).*\(2, 25\).*\(2, 0\)"):
         fitted(world()).score(np.arange(2), np.zeros((2, 7), np.float32))

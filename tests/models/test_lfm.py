@@ -70,7 +70,7 @@ def test_folded_in_users_are_ranked_like_those_of_training() -> None:
     ("wrong", "told"),
     [
         ({"loss": "squarred"}, "Did you mean 'squared'"),
-        ({"n_negatives": 0}, "n_negatives is 0"),
+        ({"n_negatives": 0}, "'n_negatives' of LFM is 0"),
         ({"candidates": 0}, "0"),
     ],
 )

@@ -137,7 +137,7 @@ def test_a_user_without_interactions_gets_only_the_own_row() -> None:
 
 
 def test_wrong_settings_are_errors() -> None:
-    with pytest.raises(UsageError, match="layers is -1"):
+    with pytest.raises(UsageError, match="'layers' of LightGCN is -1"):
         LightGCN(layers=-1)
-    with pytest.raises(UsageError, match="candidates is 0"):
+    with pytest.raises(UsageError, match="'candidates' of LightGCN is 0"):
         LightGCN(candidates=0)

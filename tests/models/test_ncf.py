@@ -25,6 +25,7 @@ def model() -> NCF:
     return NCF(**QUICK, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"layers": (6,), "candidates": 3, "recency": 1.0}])
 def test_the_contract(options: dict[str, Any]) -> None:
     check_recommender(lambda: NCF(**QUICK, **options, device="cpu"))
@@ -117,5 +118,5 @@ def test_wrong_calls_are_errors(model: NCF) -> None:
     with pytest.raises(UsageError, match=r"shape \(2, 8\).*\(2, 16\).*GMF"):
         model.score(np.arange(2), np.zeros((2, 8), np.float32))
     for layers in ((), (8, 0)):
-        with pytest.raises(UsageError, match="width of each hidden layer"):
+        with pytest.raises(UsageError, match="The option 'layers' of NCF"):
             NCF(layers=layers)

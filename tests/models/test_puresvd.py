@@ -35,10 +35,9 @@ def test_a_training_history_folded_in_is_that_users_vector() -> None:
     assert not np.allclose(model.fold_in(histories[::-1]), model.user_vectors_, atol=1e-5)
 
 
-@pytest.mark.parametrize("d", [0, 10**6])
-def test_a_rank_that_the_data_do_not_have_is_refused(d: int) -> None:
+def test_a_rank_that_the_data_do_not_have_is_refused() -> None:
     with pytest.raises(UsageError, match="between 1 and"):
-        fitted(d)
+        fitted(60_000)
 
 
 def test_it_takes_no_penalty() -> None:

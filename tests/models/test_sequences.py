@@ -6,13 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.core.errors import DataError, UsageError
+from recveil.core.errors import DataError
 from recveil.core.types import Dataset
 from recveil.data.splits import leave_one_out
 from recveil.models.sequences import (
     Windows,
     apply_in_blocks,
-    check_sequence_options,
     compute_softmax_loss,
     index_places,
     make_histories,
@@ -129,13 +128,6 @@ def test_blocks_give_the_same_rows_and_keep_the_gradient_whole() -> None:
     assert calls == [4, 4, 2]
     assert apply_in_blocks(rows, torch.arange(10), 4).requires_grad
     assert calls[3:] == [10]
-
-
-def test_wrong_options_are_errors() -> None:
-    with pytest.raises(UsageError, match="max_length is 1.*at least 2"):
-        check_sequence_options(1, 0.1, min_length=2)
-    with pytest.raises(UsageError, match="dropout is 1.0"):
-        check_sequence_options(5, 1.0)
 
 
 def test_the_checkerboard_is_read_in_turn() -> None:

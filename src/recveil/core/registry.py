@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from recveil.core.errors import RecveilError, UsageError, unknown_name
+from recveil.core.option_types import describe_value, parse_option_values
 from recveil.core.traits import (
     AttackTraits,
     Choice,
@@ -106,19 +107,21 @@ class Registry(Generic[T]):
     def make(self, name: str, **options: Any) -> Any:
         """Make the method with these options; an unknown option is an error with the nearest match.
 
-        `device` is passed on only to builders that take one.
+        Values are checked against the annotations of the builder. `device` is passed on only to builders that take one.
         """
         builder = self.load(name)
         known = _option_names(builder)
         if "device" not in known:
             options.pop("device", None)
-        check_options(f"{self.kind} '{name}'", options, known)
+        owner = f"{self.kind} '{name}'"
+        check_options(owner, options, known)
+        options = parse_option_values(owner, builder, options)
         try:
             return builder(**options)
         except RecveilError:
             raise
         except (TypeError, ValueError) as error:
-            raise UsageError(f"{self.kind} '{name}' cannot be made with {options}: {error}") from error
+            raise UsageError(f"{owner} cannot be made with {describe_value(options)}: {error}") from error
 
     def _read_package(self, package: str) -> Iterator[tuple[str, T]]:
         for folder in import_module(package).__path__:

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
+from recveil.core.option_types import Count, Exponent, PositiveFloat, Width, check_fields
 from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
@@ -49,16 +50,19 @@ class ALS:
     the oldest.
     """
 
-    embedding_size: int = 64
-    epochs: int = 10
-    reg: float = 0.002
-    weight: float = 1.0
-    recency: float = 0.0
+    embedding_size: Width = 64
+    epochs: Count = 10
+    reg: PositiveFloat = 0.002
+    weight: PositiveFloat = 1.0
+    recency: Exponent = 0.0
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; neither validation nor test items are used."""
@@ -67,8 +71,6 @@ class ALS:
                 "ALS is solved in closed form and takes no in-training defense. "
                 "Defend its vectors after training, or train a model that learns by gradients."
             )
-        if not (self.reg > 0 and self.weight > 0):
-            raise UsageError(f"reg is {self.reg} and weight is {self.weight}. Both must be positive.")
         device = resolve_device(self.device)
         generator = make_torch_generator(rng, device)
         by_user = build_interaction_matrix(split.train, self.recency)

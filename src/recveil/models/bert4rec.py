@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch.nn import functional
 
 from recveil.core.errors import UsageError
+from recveil.core.option_types import Count, OpenShare, PositiveFloat, Rate, Width, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
@@ -23,7 +25,6 @@ from recveil.models.sequences import (
     Histories,
     Windows,
     apply_in_blocks,
-    check_sequence_options,
     compute_softmax_loss,
     encode_histories,
     fit_reader,
@@ -68,17 +69,17 @@ class BERT4Rec:
     small enough for a CPU; the options tuned for ML-1M have the paper's size.
     """
 
-    hidden_size: int = 64
-    blocks: int = 2
-    heads: int = 2
-    epochs: int = 25
-    learning_rate: float = 0.002
-    batch_size: int = 64
-    dropout: float = 0.1
-    mask: float = 0.2
-    copies: int = 4
-    max_length: int = 50
-    patience: int = 6
+    hidden_size: Width = 64
+    blocks: Count = 2
+    heads: Count = 2
+    epochs: Count = 25
+    learning_rate: PositiveFloat = 0.002
+    batch_size: Count = 64
+    dropout: Rate = 0.1
+    mask: OpenShare = 0.2
+    copies: Count = 4
+    max_length: Annotated[Count, Field(ge=2)] = 50
+    patience: Count = 6
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
@@ -86,11 +87,11 @@ class BERT4Rec:
     weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""
-        if not 0 < self.mask < 1:
-            raise UsageError(f"mask is {self.mask}. It is the share of masked items and must lie between 0 and 1.")
-        check_sequence_options(self.max_length, self.dropout, min_length=2)
         fit_reader(self, _Transformer, split, penalty=penalty, rng=rng, label="training BERT4Rec", block=_BLOCK_USERS)
         return self
 

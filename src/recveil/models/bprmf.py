@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from recveil.core.device import resolve_device
+from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
@@ -54,20 +55,23 @@ class BPRMF:
     times as often as the oldest.
     """
 
-    embedding_size: int = 64
-    epochs: int = 20
-    learning_rate: float = 0.01
-    batch_size: int = 8192
-    reg: float = 0.004
-    candidates: int = 4
-    recency: float = 0.0
-    patience: int = 5
+    embedding_size: Width = 64
+    epochs: Count = 20
+    learning_rate: PositiveFloat = 0.01
+    batch_size: Count = 8192
+    reg: NonNegativeFloat = 0.004
+    candidates: Count = 4
+    recency: Exponent = 0.0
+    patience: Count = 5
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     passes_: int = field(init=False, repr=False, compare=False)
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""

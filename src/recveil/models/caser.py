@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from recveil.core.device import resolve_device
-from recveil.core.errors import DataError, UsageError
+from recveil.core.errors import DataError
+from recveil.core.option_types import Count, PositiveFloat, Rate, Width, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
@@ -21,7 +22,7 @@ from recveil.models.layers import apply_dropout, export_weights, make_layer, mak
 from recveil.models.networks import compute_user_table
 from recveil.models.sampling import draw_batches, wrap_histories
 from recveil.models.scoring import compute_dot_scores
-from recveil.models.sequences import Histories, apply_in_blocks, check_sequence_options, make_histories
+from recveil.models.sequences import Histories, apply_in_blocks, make_histories
 from recveil.models.training_loop import Schedule, train_network
 
 __all__ = ["Caser"]
@@ -48,16 +49,16 @@ class Caser:
     are padded and learned from as well.
     """
 
-    embedding_size: int = 50
-    max_length: int = 5
-    targets: int = 3
-    horizontal_filters: int = 16
-    vertical_filters: int = 4
-    epochs: int = 30
-    learning_rate: float = 0.003
-    batch_size: int = 4096
-    dropout: float = 0.5
-    patience: int = 5
+    embedding_size: Width = 50
+    max_length: Count = 5
+    targets: Count = 3
+    horizontal_filters: Width = 16
+    vertical_filters: Width = 4
+    epochs: Count = 30
+    learning_rate: PositiveFloat = 0.003
+    batch_size: Count = 4096
+    dropout: Rate = 0.5
+    patience: Count = 5
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
@@ -66,11 +67,11 @@ class Caser:
     passes_: int = field(init=False, repr=False, compare=False)
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""
-        check_sequence_options(self.max_length, self.dropout)
-        if self.targets < 1:
-            raise UsageError(f"targets is {self.targets}. There must be at least 1 item to predict.")
         if not len(split.train):
             raise DataError(f"'{split.train.name}' has no interactions to learn from. Train on a table that has some.")
         device = resolve_device(self.device)

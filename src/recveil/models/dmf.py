@@ -13,7 +13,8 @@ from scipy import sparse
 from torch.nn import functional
 
 from recveil.core.device import resolve_device
-from recveil.core.errors import UsageError, unknown_name
+from recveil.core.errors import unknown_name
+from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
@@ -22,7 +23,6 @@ from recveil.models.layers import export_weights, make_layer, make_table
 from recveil.models.networks import compute_user_table
 from recveil.models.sampling import (
     build_interaction_matrix,
-    check_sampling,
     make_positives,
     select_hardest,
     wrap_histories,
@@ -68,17 +68,17 @@ class DMF:
     user's newest pair weighs exp(recency) times as much as the oldest, in the row and in the loss.
     """
 
-    embedding_size: int = 32
-    hidden_size: int = 128
-    epochs: int = 20
-    learning_rate: float = 0.003
-    batch_size: int = 8192
-    reg: float = 0.0
-    n_negatives: int = 4
-    candidates: int = 8
+    embedding_size: Width = 32
+    hidden_size: Width = 128
+    epochs: Count = 20
+    learning_rate: PositiveFloat = 0.003
+    batch_size: Count = 8192
+    reg: NonNegativeFloat = 0.0
+    n_negatives: Count = 4
+    candidates: Count = 8
     similarity: str = "dot"
-    recency: float = 0.0
-    patience: int = 5
+    recency: Exponent = 0.0
+    patience: Count = 5
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
@@ -87,11 +87,9 @@ class DMF:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_sampling(self.n_negatives, self.candidates)
+        check_fields(self)
         if self.similarity not in _SIMILARITIES:
             raise unknown_name("similarity of DMF", self.similarity, _SIMILARITIES)
-        if self.hidden_size < 1:
-            raise UsageError(f"hidden_size is {self.hidden_size}. It must be at least 1.")
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from recveil.core.option_types import Count, PositiveFloat, Rate, Width, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
@@ -22,7 +23,6 @@ from recveil.models.sequences import (
     Histories,
     Windows,
     apply_in_blocks,
-    check_sequence_options,
     compute_softmax_loss,
     encode_histories,
     fit_reader,
@@ -62,13 +62,13 @@ class GRU4Rec:
     of a history are read at a time.
     """
 
-    hidden_size: int = 100
-    epochs: int = 20
-    learning_rate: float = 0.005
-    batch_size: int = 32
-    dropout: float = 0.3
-    max_length: int = 100
-    patience: int = 6
+    hidden_size: Width = 100
+    epochs: Count = 20
+    learning_rate: PositiveFloat = 0.005
+    batch_size: Count = 32
+    dropout: Rate = 0.3
+    max_length: Count = 100
+    patience: Count = 6
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
@@ -76,9 +76,11 @@ class GRU4Rec:
     weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""
-        check_sequence_options(self.max_length, self.dropout)
         fit_reader(self, _Reader, split, penalty=penalty, rng=rng, label="training GRU4Rec", block=_BLOCK_USERS)
         return self
 

@@ -11,6 +11,7 @@ import torch
 from scipy import sparse
 
 from recveil.core.errors import UsageError
+from recveil.core.option_types import Count, check_fields
 from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
@@ -42,7 +43,7 @@ class ItemKNN:
     `fold_in` makes them.
     """
 
-    neighbors: int = 20
+    neighbors: Count = 20
     device: str | None = None
 
     epochs = 1  # no field: it is neither an option nor learned
@@ -55,6 +56,9 @@ class ItemKNN:
     seen_item_: IntArray = field(init=False, repr=False, compare=False)
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Compute the similarities of items in the training part; nothing is random."""
         if penalty is not None:
@@ -62,8 +66,6 @@ class ItemKNN:
                 "ItemKNN learns no user vectors and takes no in-training defense. "
                 "Defend its data or its lists, or train a model that learns by gradients."
             )
-        if self.neighbors < 1:
-            raise UsageError(f"neighbors is {self.neighbors}. An item needs at least one.")
         matrix = collect_seen_items(split.train)
         n_users, n_items = matrix.shape
         self.user_vectors_ = np.zeros((n_users, 0), dtype=np.float32)

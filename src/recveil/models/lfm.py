@@ -12,13 +12,14 @@ from torch.nn import functional
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import unknown_name
+from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import make_table
 from recveil.models.networks import compute_user_table
-from recveil.models.sampling import Positives, check_sampling, make_positives, select_hardest, wrap_histories
+from recveil.models.sampling import Positives, make_positives, select_hardest, wrap_histories
 from recveil.models.scoring import compute_dot_scores
 from recveil.models.training_loop import Schedule, train_network
 
@@ -41,16 +42,16 @@ class LFM:
     as often as the oldest.
     """
 
-    embedding_size: int = 100
-    epochs: int = 20
-    learning_rate: float = 0.01
-    batch_size: int = 8192
-    reg: float = 1e-3
-    n_negatives: int = 4
-    candidates: int = 1
+    embedding_size: Width = 100
+    epochs: Count = 20
+    learning_rate: PositiveFloat = 0.01
+    batch_size: Count = 8192
+    reg: NonNegativeFloat = 1e-3
+    n_negatives: Count = 4
+    candidates: Count = 1
     loss: str = "logistic"
-    recency: float = 0.0
-    patience: int = 5
+    recency: Exponent = 0.0
+    patience: Count = 5
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
@@ -60,9 +61,9 @@ class LFM:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.loss not in _LOSSES:
             raise unknown_name("loss of LFM", self.loss, _LOSSES)
-        check_sampling(self.n_negatives, self.candidates)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""

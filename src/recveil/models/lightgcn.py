@@ -12,7 +12,7 @@ from scipy import sparse
 from torch.nn import functional
 
 from recveil.core.device import resolve_device
-from recveil.core.errors import UsageError
+from recveil.core.option_types import Count, CountOrZero, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
@@ -22,7 +22,6 @@ from recveil.models.networks import compute_user_table
 from recveil.models.sampling import (
     Positives,
     build_interaction_matrix,
-    check_sampling,
     make_positives,
     select_hardest,
     wrap_histories,
@@ -67,15 +66,15 @@ class LightGCN:
     weighs exp(recency) times as much as the oldest, as an edge and in the loss.
     """
 
-    embedding_size: int = 32
-    layers: int = 3
-    epochs: int = 200
-    learning_rate: float = 0.03
-    batch_size: int = 2**15
-    reg: float = 1e-4
-    candidates: int = 8
-    recency: float = 0.0
-    patience: int = 20
+    embedding_size: Width = 32
+    layers: CountOrZero = 3
+    epochs: Count = 200
+    learning_rate: PositiveFloat = 0.03
+    batch_size: Count = 2**15
+    reg: NonNegativeFloat = 1e-4
+    candidates: Count = 8
+    recency: Exponent = 0.0
+    patience: Count = 20
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
@@ -86,9 +85,7 @@ class LightGCN:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_sampling(1, self.candidates)
-        if self.layers < 0:
-            raise UsageError(f"layers is {self.layers}. It must be 0 (no graph) or more.")
+        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""

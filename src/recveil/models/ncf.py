@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch.nn import functional
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
+from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import export_weights, make_layer, make_table
 from recveil.models.networks import compute_user_table
-from recveil.models.sampling import Positives, check_sampling, make_positives, select_hardest, wrap_histories
+from recveil.models.sampling import Positives, make_positives, select_hardest, wrap_histories
 from recveil.models.training_loop import Schedule, train_network
 
 __all__ = ["NCF"]
@@ -52,16 +54,16 @@ class NCF:
     user's newest pair is drawn exp(recency) times as often as the oldest.
     """
 
-    embedding_size: int = 32
-    layers: Sequence[int] = (32, 16)
-    epochs: int = 20
-    learning_rate: float = 0.005
-    batch_size: int = 8192
-    reg: float = 0.003
-    n_negatives: int = 4
-    candidates: int = 8
-    recency: float = 0.0
-    patience: int = 5
+    embedding_size: Width = 32
+    layers: Annotated[Sequence[Width], Field(min_length=1)] = (32, 16)
+    epochs: Count = 20
+    learning_rate: PositiveFloat = 0.005
+    batch_size: Count = 8192
+    reg: NonNegativeFloat = 0.003
+    n_negatives: Count = 4
+    candidates: Count = 8
+    recency: Exponent = 0.0
+    patience: Count = 5
     device: str | None = None
 
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
@@ -71,10 +73,8 @@ class NCF:
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_sampling(self.n_negatives, self.candidates)
+        check_fields(self)
         self.layers = tuple(self.layers)
-        if not self.layers or min(self.layers) < 1:
-            raise UsageError(f"layers is {self.layers}. Name the width of each hidden layer, as in (32, 16).")
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""

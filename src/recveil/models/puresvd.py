@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from recveil.core.errors import UsageError
+from recveil.core.option_types import Width, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
@@ -31,7 +32,7 @@ class PureSVD:
     history returns that user's vector, and active users have long vectors.
     """
 
-    embedding_size: int = 48
+    embedding_size: Width = 48
     device: str | None = None
 
     epochs = 1  # no field: it is neither an option nor learned
@@ -39,6 +40,9 @@ class PureSVD:
     user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Factor the training part.
@@ -52,7 +56,7 @@ class PureSVD:
             )
         matrix = collect_seen_items(split.train).astype(np.float64)
         max_rank = min(matrix.shape) - 1
-        if not 0 < self.embedding_size <= max_rank:
+        if self.embedding_size > max_rank:
             raise UsageError(
                 f"embedding_size is {self.embedding_size}. For this data set it must lie between 1 and {max_rank}."
             )

@@ -20,7 +20,6 @@ from recveil.core.types import Dataset, FloatArray, IntArray
 __all__ = [
     "Positives",
     "build_interaction_matrix",
-    "check_sampling",
     "wrap_histories",
     "select_hardest",
     "make_positives",
@@ -190,12 +189,6 @@ def wrap_histories(histories: Sequence[IntArray], n_items: int) -> Dataset:
             f"items 0 to {n_items - 1}. Leave out items that were not in training."
         )
     return Dataset("histories", user, item, np.arange(len(item)), np.arange(len(histories)), np.arange(n_items))
-
-
-def check_sampling(n_negatives: int, candidates: int) -> None:
-    """Refuse numbers of negatives below 1."""
-    if n_negatives < 1 or candidates < 1:
-        raise UsageError(f"n_negatives is {n_negatives} and candidates is {candidates}. Both must be at least 1.")
 
 
 def select_hardest(score: Callable[[torch.Tensor], torch.Tensor], draws: torch.Tensor, count: int) -> torch.Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from recveil.core.device import resolve_device
-from recveil.core.errors import DataError, UsageError
+from recveil.core.errors import DataError
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.types import Dataset, FloatArray, IntArray, Split
@@ -27,7 +27,6 @@ from recveil.models.training_loop import Schedule, train_network
 __all__ = [
     "Histories",
     "Windows",
-    "check_sequence_options",
     "index_places",
     "fit_reader",
     "make_histories",
@@ -38,14 +37,6 @@ __all__ = [
 
 NO_TARGET = -100
 """Target of a place that has nothing to predict."""
-
-
-def check_sequence_options(max_length: int, dropout: float, *, min_length: int = 1) -> None:
-    """Refuse window lengths below `min_length` and dropout rates outside [0, 1)."""
-    if max_length < min_length:
-        raise UsageError(f"max_length is {max_length}. It must be at least {min_length}.")
-    if not 0.0 <= dropout < 1.0:
-        raise UsageError(f"dropout is {dropout}. It must be at least 0 and below 1.")
 
 
 @dataclass(frozen=True, eq=False)

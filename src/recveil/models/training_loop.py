@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import torch
 
-from recveil.core.errors import TrainingError, UsageError
+from recveil.core.errors import TrainingError
+from recveil.core.option_types import Count, PositiveFloat, check_fields
 from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_generator as numpy_generator
@@ -53,17 +54,14 @@ class Schedule:
             models that read histories a user costs as much as a training row.
     """
 
-    epochs: int
-    learning_rate: float
-    patience: int = 5
-    max_epochs: int | None = None
-    penalty_users: int = 1024
+    epochs: Count
+    learning_rate: PositiveFloat
+    patience: Count = 5
+    max_epochs: Count | None = None
+    penalty_users: Count = 1024
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.patience < 1:
-            raise UsageError(f"epochs is {self.epochs} and patience is {self.patience}. Both must be at least 1.")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise UsageError(f"learning_rate is {self.learning_rate}. It must be a positive number.")
+        check_fields(self)
 
 
 def train_network(

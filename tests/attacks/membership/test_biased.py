@@ -79,10 +79,10 @@ def test_a_constant_column_is_ignored() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"epochs": 0}, "epochs is 0"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"learning_rate": 0.0}, "learning_rate is 0"),
-        ({"momentum": 1.0}, "momentum is 1"),
+        ({"epochs": 0}, "'epochs' of Biased is 0"),
+        ({"batch_size": 0}, "'batch_size' of Biased is 0"),
+        ({"learning_rate": 0.0}, "'learning_rate' of Biased is 0"),
+        ({"momentum": 1.0}, "'momentum' of Biased is 1"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, float], words: str) -> None:

@@ -51,7 +51,7 @@ def test_missing_models_rows_and_bad_options_are_refused(make_gaussian_rows) -> 
     with pytest.raises(UsageError, match="no other row"):
         compute_beaten_shares(EvidenceRows(rows.signal[:1], rows.inside[:1], rows.observed[:1]))
     for make in (lambda: compute_beaten_shares(rows, gamma=0.0), lambda: RMIA(gamma=0.0)):
-        with pytest.raises(UsageError, match="gamma must be a positive number; got 0"):
+        with pytest.raises(UsageError, match="gamma.*0"):
             make()
     with pytest.raises(UsageError, match="No level is called 'item'"):
         RMIA(level="item")

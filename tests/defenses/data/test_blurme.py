@@ -174,10 +174,10 @@ def test_who_has_touched_the_whole_list_gets_less() -> None:
 
 def test_bad_options_and_targets_are_refused() -> None:
     for options, message in (
-        ({"share": 1.5}, "share must lie"),
-        ({"strength": -1.0}, "strength must lie"),
+        ({"share": 1.5}, "'share' of BlurMe is 1.5"),
+        ({"strength": -1.0}, "'strength' of BlurMe is -1.0"),
         ({"mode": "greed"}, "Did you mean 'greedy'"),
-        ({"folds": 1}, "folds must be 2 or more"),
+        ({"folds": 1}, "'folds' of BlurMe is 1"),
     ):
         with pytest.raises(UsageError, match=message):
             BlurMe(**options)

@@ -124,11 +124,11 @@ def test_a_model_can_be_trained_on_what_is_told_even_where_users_are_left_with_n
 
 def test_bad_options_are_refused() -> None:
     for options, message in (
-        ({"epsilon": -1.0}, "epsilon must be zero"),
-        ({"epsilon": math.inf}, "epsilon must be zero"),
-        ({"keep": 0.0}, "keep must lie above 0"),
+        ({"epsilon": -1.0}, "'epsilon' of LDP is -1.0"),
+        ({"epsilon": math.inf}, "'epsilon' of LDP is inf"),
+        ({"keep": 0.0}, "'keep' of LDP is 0.0"),
         ({"epsilon": 1.0, "keep": 0.9}, "be at most 0.7311"),
-        ({"strength": 2.0}, "strength must lie"),
+        ({"strength": 2.0}, "'strength' of LDP is 2.0"),
     ):
         with pytest.raises(UsageError, match=message):
             LDP(**options)

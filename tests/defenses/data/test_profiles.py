@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Attribute, Dataset
 from recveil.defenses.data.profiles import (
-    check_share,
     count_interactions,
     insert_items,
     mark_top_rows,
@@ -101,7 +100,3 @@ def test_names_and_shares_are_checked() -> None:
         select_attributes(train, ["age"], numbers=False)
     with pytest.raises(UsageError, match="Did you mean 'gender'"):
         select_attributes(train, ["gendre"])
-    check_share("share", 1.0)
-    for bad in (-0.1, 1.1, float("nan")):
-        with pytest.raises(UsageError, match="share must lie between 0"):
-            check_share("share", bad)

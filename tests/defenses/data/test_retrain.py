@@ -117,10 +117,10 @@ def test_users_of_unknown_class_keep_everything_only_where_classes_matter() -> N
 
 def test_bad_options_and_targets_are_refused() -> None:
     for options, message in (
-        ({"share": -0.5}, "share must lie"),
-        ({"strength": 1.5}, "strength must lie"),
+        ({"share": -0.5}, "'share' of Retrain is -0.5"),
+        ({"strength": 1.5}, "'strength' of Retrain is 1.5"),
         ({"which": "teling"}, "Did you mean 'telling'"),
-        ({"folds": 0}, "folds must be 2 or more"),
+        ({"folds": 0}, "'folds' of Retrain is 0"),
     ):
         with pytest.raises(UsageError, match=message):
             Retrain(**options)

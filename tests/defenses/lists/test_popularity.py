@@ -44,7 +44,7 @@ def test_a_list_ends_where_nothing_is_left() -> None:
 
 
 def test_what_cannot_be_drawn_is_said() -> None:
-    with pytest.raises(UsageError, match="pool is 0"):
+    with pytest.raises(UsageError, match="'pool' of Popularity is 0"):
         Popularity(0)
     with pytest.raises(UsageError, match=r"3 items cannot be drawn from a pool of 2"):
         drawn(4, pool=2)

@@ -53,6 +53,7 @@ def test_it_keeps_the_contract() -> None:
     check_training_defense(QUICK)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("K", [2, 3])
 def test_a_planted_leak_is_hidden_from_those_it_was_not_trained_against_too(K: int) -> None:
     x, secret = make_planted_leak(400, 6, K, 2.0, rng=np.random.default_rng(0))
@@ -63,6 +64,7 @@ def test_a_planted_leak_is_hidden_from_those_it_was_not_trained_against_too(K: i
         assert abs(after[name] - 1 / K) < 0.45 * (before[name] - 1 / K), name
 
 
+@pytest.mark.thorough
 def test_the_more_strength_the_less_is_left() -> None:
     x, secret = make_planted_leak(400, 4, 2, 2.0, rng=np.random.default_rng(1))
     tables = [held_back(x, [secret], QUICK(strength=s)) for s in (0.0, 0.05, 1.0)]
@@ -158,12 +160,12 @@ def test_what_it_adds_to_a_model_on_the_demo_world() -> None:
 
 @pytest.mark.parametrize("dropout", [(0.7, 0.3), (-0.1, 0.5), (0.3, 1.0)])
 def test_bad_dropout_is_refused(dropout: tuple[float, float]) -> None:
-    with pytest.raises(UsageError, match="dropout must be a lower and a higher rate"):
+    with pytest.raises(UsageError, match="dropout"):
         Adversarial(dropout=dropout)
 
 
 def test_bad_networks_are_refused() -> None:
-    with pytest.raises(UsageError, match="discriminators must be a number of 1 or more; got 0"):
+    with pytest.raises(UsageError, match="'discriminators' of Adversarial is 0"):
         Adversarial(discriminators=0)
-    with pytest.raises(UsageError, match="steps must be a number of 0 or more; got -1"):
+    with pytest.raises(UsageError, match="'steps' of Adversarial is -1"):
         Adversarial(steps=-1)

@@ -109,7 +109,7 @@ def test_of_a_large_batch_some_are_looked_at_and_not_the_same_ones_each_time(met
         looked.append(set(table.grad.any(1).nonzero()[:, 0].tolist()))
     assert [len(users) for users in looked] == [50, 50]
     assert looked[0] != looked[1]
-    with pytest.raises(UsageError, match="users must be a number of 2 or more; got 1"):
+    with pytest.raises(UsageError, match="'users' of .* is 1. It should be greater than or equal to 2"):
         method(users=1)
 
 

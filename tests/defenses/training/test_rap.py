@@ -41,7 +41,7 @@ def test_it_needs_items_and_says_so() -> None:
     with pytest.raises(UsageError, match="4 dimensions and item vectors 3"):
         penalty(users, torch.tensor(x), torch.zeros(5, 3))
     for wrong in ("k", "hidden", "steps"):
-        with pytest.raises(UsageError, match=f"{wrong} must be a number of 1 or more; got 0"):
+        with pytest.raises(UsageError, match=f"'{wrong}' of RAP is 0"):
             RAP(**{wrong: 0})
 
 

@@ -10,6 +10,7 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.naive_bayes import GaussianNB
 
 from recveil.attacks.attribute.classic import compute_balanced_weights, softmax
+from recveil.core.option_types import PositiveFloat, SeedNumber
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
@@ -29,7 +30,7 @@ class LinearDiscriminant:
     that more columns than users do no harm.
     """
 
-    seed: int = 0
+    seed: SeedNumber = 0
     _slopes: FloatArray = field(init=False, repr=False)
     _offsets: FloatArray = field(init=False, repr=False)
 
@@ -59,8 +60,8 @@ class NaiveBayes:
     `smoothing` (a share of the largest variance) keeps a column in which a class does not vary from deciding alone.
     """
 
-    smoothing: float = 1e-3
-    seed: int = 0
+    smoothing: PositiveFloat = 1e-3
+    seed: SeedNumber = 0
     _model: GaussianNB = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:

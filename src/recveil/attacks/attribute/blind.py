@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from recveil.attacks.attribute.tasks import Task
+from recveil.core.option_types import SeedNumber
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
@@ -24,7 +25,7 @@ METHODS = (
 class Majority:
     """The largest class for every user, with the shares of the classes as belief."""
 
-    seed: int = 0
+    seed: SeedNumber = 0
     _shares: FloatArray = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:

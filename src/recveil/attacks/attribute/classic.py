@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
+from pydantic import Field
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import NearestNeighbors
 
+from recveil.core.option_types import Count, PositiveFloat, SeedNumber
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
@@ -46,8 +48,8 @@ class Quadratic:
     A small ridge admits classes of fewer than d users.
     """
 
-    ridge: float = 1e-2
-    seed: int = 0
+    ridge: PositiveFloat = 1e-2
+    seed: SeedNumber = 0
     _means: FloatArray = field(init=False, repr=False)
     _whitening: FloatArray = field(init=False, repr=False)
     _logdet: FloatArray = field(init=False, repr=False)
@@ -77,9 +79,9 @@ class Neighbors:
     Of more than `max_users` training users a sample is kept, so that the cost grows linearly with the users.
     """
 
-    k: int = 25
-    max_users: int = 10_000
-    seed: int = 0
+    k: Count = 25
+    max_users: Count = 10_000
+    seed: SeedNumber = 0
     _search: NearestNeighbors = field(init=False, repr=False)
     _ballots: FloatArray = field(init=False, repr=False)
 
@@ -108,10 +110,10 @@ class Boosted:
     trees; it accepts values that are bin numbers as they are.
     """
 
-    seed: int = 0
-    bins: int = 127
-    iterations: int = 60
-    max_leaves: int = 15
+    seed: SeedNumber = 0
+    bins: Annotated[Count, Field(ge=2, le=255)] = 127
+    iterations: Count = 60
+    max_leaves: Annotated[Count, Field(ge=2)] = 15
     _edges: FloatArray = field(init=False, repr=False)
     _trees: HistGradientBoostingClassifier = field(init=False, repr=False)
 

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from recveil.attacks.attribute.classic import compute_balanced_weights
+from recveil.core.option_types import Count, SeedNumber
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 from recveil.transport.kernel_regression import MAX_LANDMARKS, KernelRegression, choose_setting
@@ -29,8 +30,8 @@ class KernelRidge:
     linearly and is bounded.
     """
 
-    max_users: int = 50_000
-    seed: int = 0
+    max_users: Count = 50_000
+    seed: SeedNumber = 0
     _regression: KernelRegression = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:

@@ -19,6 +19,7 @@ from recveil.attacks.attribute.backprop import Layers, Network, forward
 from recveil.attacks.attribute.stacks import TaskStack, guess_in_stacks
 from recveil.attacks.attribute.tasks import Task
 from recveil.core.device import resolve_device
+from recveil.core.option_types import Count, NonNegativeFloat, PositiveFloat, Width
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
@@ -80,8 +81,8 @@ class Logistic:
     line search.
     """
 
-    C: float = 1.0
-    steps: int = 100
+    C: PositiveFloat = 1.0
+    steps: Count = 100
     device: str | None = None
 
     def guess(
@@ -124,12 +125,12 @@ class Perceptron:
     `steps` batches; very many get larger batches.
     """
 
-    hidden: tuple[int, ...] = (100,)
-    epochs: int = 3
-    steps: int = 100
-    learning_rate: float = 3.5e-2
-    reg: float = 1e-3
-    batch_size: int = 64
+    hidden: tuple[Width, ...] = (100,)
+    epochs: Count = 3
+    steps: Count = 100
+    learning_rate: PositiveFloat = 3.5e-2
+    reg: NonNegativeFloat = 1e-3
+    batch_size: Count = 64
     device: str | None = None
 
     def guess(

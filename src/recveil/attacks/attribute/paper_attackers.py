@@ -19,6 +19,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from recveil.attacks.attribute.trees import XGBoost
+from recveil.core.option_types import NonNegativeFloat, SeedNumber, Width
 from recveil.core.traits import AttackTraits
 
 __all__ = [
@@ -156,27 +157,27 @@ METHODS = (
 )
 
 
-def build_forest(seed: int) -> RandomForestClassifier:
+def build_forest(seed: SeedNumber) -> RandomForestClassifier:
     """Build RAID's random forest."""
     return RandomForestClassifier(100, max_depth=20, random_state=seed)
 
 
-def build_gradient_boosting(seed: int) -> GradientBoostingClassifier:
+def build_gradient_boosting(seed: SeedNumber) -> GradientBoostingClassifier:
     """Build RAID's gradient boosting."""
     return GradientBoostingClassifier(n_estimators=100, random_state=seed)
 
 
-def build_adaboost(seed: int) -> AdaBoostClassifier:
+def build_adaboost(seed: SeedNumber) -> AdaBoostClassifier:
     """Build RAID's AdaBoost."""
     return AdaBoostClassifier(n_estimators=50, random_state=seed)
 
 
-def build_xgboost(seed: int) -> XGBoost:
+def build_xgboost(seed: SeedNumber) -> XGBoost:
     """Build the papers' XGBoost; it needs the extra `xgboost`."""
     return XGBoost(seed=seed, balanced=False, bins=256)
 
 
-def build_mlp(seed: int, hidden: tuple[int, ...] = (100,), reg: float = 1e-4) -> MLPClassifier:
+def build_mlp(seed: SeedNumber, hidden: tuple[Width, ...] = (100,), reg: NonNegativeFloat = 1e-4) -> MLPClassifier:
     """Build the papers' MLP: learning rate 1e-3, 500 iterations.
 
     With RAID's penalty of 1.0, on vectors of size 0.01 as their models give, the penalty outweighs the data and every
@@ -190,21 +191,21 @@ def build_mlp(seed: int, hidden: tuple[int, ...] = (100,), reg: float = 1e-4) ->
     return MLPClassifier(hidden, alpha=reg, learning_rate_init=1e-3, max_iter=500, random_state=seed)
 
 
-def build_decision_tree(seed: int) -> DecisionTreeClassifier:
+def build_decision_tree(seed: SeedNumber) -> DecisionTreeClassifier:
     """Build the papers' decision tree."""
     return DecisionTreeClassifier(random_state=seed)
 
 
-def build_svm(seed: int) -> SVC:
+def build_svm(seed: SeedNumber) -> SVC:
     """Build the papers' SVM; it costs more than the square of the users."""
     return SVC(random_state=seed)
 
 
-def build_naive_bayes(seed: int) -> GaussianNB:
+def build_naive_bayes(seed: SeedNumber) -> GaussianNB:
     """Build the papers' naive Bayes, which draws nothing."""
     return GaussianNB()
 
 
-def build_neighbors(seed: int) -> KNeighborsClassifier:
+def build_neighbors(seed: SeedNumber) -> KNeighborsClassifier:
     """Build the papers' nearest neighbors, which draw nothing."""
     return KNeighborsClassifier()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import importlib
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from recveil.attacks.attribute.classic import assign_bins, compute_balanced_weights, compute_bin_edges, softmax
 from recveil.core.errors import MissingExtra
+from recveil.core.option_types import Count, SeedNumber
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
@@ -34,7 +36,7 @@ METHODS = (
 )
 
 
-def build_tree(seed: int) -> DecisionTreeClassifier:
+def build_tree(seed: SeedNumber) -> DecisionTreeClassifier:
     """Build a decision tree with at least five training users in each leaf."""
     return DecisionTreeClassifier(class_weight="balanced", min_samples_leaf=5, random_state=seed)
 
@@ -48,13 +50,13 @@ class Forest:
     holds at least six users (pure leaves vote for the larger class of an unbalanced attribute, whatever the weights).
     """
 
-    seed: int = 0
-    n_trees: int = 100
-    max_depth: int = 20
-    min_users_per_leaf: int = 6
-    bins: int = 32
-    user_share: float = 0.3
-    min_users_per_tree: int = 800
+    seed: SeedNumber = 0
+    n_trees: Count = 100
+    max_depth: Count = 20
+    min_users_per_leaf: Count = 6
+    bins: Annotated[Count, Field(ge=2, le=255)] = 32
+    user_share: Annotated[float, Field(gt=0, le=1)] = 0.3
+    min_users_per_tree: Count = 800
     _edges: FloatArray = field(init=False, repr=False)
     _trees: RandomForestClassifier = field(init=False, repr=False)
     left_out_: FloatArray = field(init=False, repr=False)
@@ -93,9 +95,9 @@ class Stumps:
     each column instead of a sort (about a tenth of scikit-learn's time).
     """
 
-    seed: int = 0
-    rounds: int = 50
-    bins: int = 127
+    seed: SeedNumber = 0
+    rounds: Count = 50
+    bins: Annotated[Count, Field(ge=2, le=255)] = 127
     _edges: FloatArray = field(init=False, repr=False)
     _stumps: list[tuple[int, int, int, int, float]] = field(init=False, repr=False)  # column, bin, left, right, weight
     _n_classes: int = field(init=False, repr=False)
@@ -150,9 +152,9 @@ class XGBoost:
     Departs: 64 `bins` instead of 256, which on a few thousand users are mostly empty and take most of the time.
     """
 
-    seed: int = 0
+    seed: SeedNumber = 0
     balanced: bool = True
-    bins: int = 64
+    bins: Annotated[Count, Field(ge=2, le=255)] = 64
     _trees: Any = field(init=False, repr=False)
 
     def fit(self, x: FloatArray, y: IntArray) -> Self:

@@ -21,6 +21,7 @@ from torch.nn import functional
 from recveil.attacks.membership.difference_vectors import compute_difference_vectors
 from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
+from recveil.core.option_types import Count, PositiveFloat, Rate, check_fields
 from recveil.core.progress import track_progress
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import MembershipAttackTraits
@@ -48,10 +49,10 @@ class Biased:
     `rank_weights` gives the first items of a list the largest weight. The score is the log-odds of membership.
     """
 
-    epochs: int = 100
-    learning_rate: float = 0.01
-    momentum: float = 0.7
-    batch_size: int = 64
+    epochs: Count = 100
+    learning_rate: PositiveFloat = 0.01
+    momentum: Rate = 0.7
+    batch_size: Count = 64
     rank_weights: bool = False
     device: str | None = None
 
@@ -61,13 +62,7 @@ class Biased:
     spread_: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1:
-            raise UsageError(f"epochs is {self.epochs} and batch_size is {self.batch_size}. Both must be at least 1.")
-        if not (0 < self.learning_rate < np.inf and 0 <= self.momentum < 1):
-            raise UsageError(
-                f"learning_rate is {self.learning_rate:g} and momentum is {self.momentum:g}. The first must be "
-                "positive, the second at least 0 and below 1."
-            )
+        check_fields(self)
 
     def fit(self, shadows: Sequence[Shadow], *, reference: Watched | None = None, rng: np.random.Generator) -> Self:
         """Learn from the shadow users; `reference` is not used."""

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Self, cast
+from typing import Annotated, ClassVar, Self, cast
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch.nn import functional
 
 from recveil.attacks.membership.cuda_graph import GraphedStep
@@ -35,6 +36,7 @@ from recveil.attacks.membership.truth_weights import compute_sample_weights, com
 from recveil.attacks.membership.vae import DualVAE, GaussianVAE, build_perceptron, compute_critic_loss
 from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, TrainingError, UsageError, unknown_name
+from recveil.core.option_types import Count, CountOrZero, NonNegativeFloat, PositiveFloat, Rate, Width, check_fields
 from recveil.core.progress import track_progress
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import MembershipAttackTraits
@@ -101,17 +103,17 @@ class DLMIA:
 
     encoder: str = "dual"
     reweight: bool = True
-    invariant: int = 50
-    specific: int = 50
-    hidden: int = 100
-    kl_weight: float = 1.0
-    pretrain: int = 200
-    alternate: int = 100
-    every: int = 10
-    batch_size: int = 512
-    encoder_rate: float = 1e-3
-    attack_rate: float = 0.01
-    momentum: float = 0.7
+    invariant: Width = 50
+    specific: Annotated[Width, Field(ge=2)] = 50
+    hidden: Width = 100
+    kl_weight: NonNegativeFloat = 1.0
+    pretrain: Count = 200
+    alternate: CountOrZero = 100
+    every: Count = 10
+    batch_size: Count = 512
+    encoder_rate: PositiveFloat = 1e-3
+    attack_rate: PositiveFloat = 0.01
+    momentum: Rate = 0.7
     rank_weights: bool = False
     device: str | None = None
 
@@ -119,27 +121,9 @@ class DLMIA:
     fitted_: FittedDLMIA | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.encoder not in ENCODERS:
             raise unknown_name("encoder", self.encoder, ENCODERS)
-        minima = {
-            "invariant": 1,
-            "specific": 2,
-            "hidden": 1,
-            "pretrain": 1,
-            "alternate": 0,
-            "every": 1,
-            "batch_size": 1,
-        }
-        for name, minimum in minima.items():
-            if getattr(self, name) < minimum:
-                raise UsageError(f"{name} must be {minimum} or more; got {getattr(self, name)}.")
-        for name in ("encoder_rate", "attack_rate"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise UsageError(f"{name} must be a positive number; got {getattr(self, name):g}.")
-        if not 0 <= self.momentum < 1:
-            raise UsageError(f"momentum must be at least 0 and below 1; got {self.momentum:g}.")
-        if not 0 <= self.kl_weight < np.inf:
-            raise UsageError(f"kl_weight must be zero or more; got {self.kl_weight:g}.")
 
     def fit(self, shadows: Sequence[Shadow], *, reference: Watched | None = None, rng: np.random.Generator) -> Self:
         """Train on the shadow worlds and, if given, on the reference users."""

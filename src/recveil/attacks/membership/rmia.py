@@ -25,6 +25,7 @@ from recveil.attacks.membership.reference_rows import (
     get_reference_signals,
 )
 from recveil.core.errors import DataError, UsageError
+from recveil.core.option_types import PositiveFloat, check_fields
 from recveil.core.traits import MembershipAttackTraits
 from recveil.core.types import BoolArray, FloatArray, Shadow, Watched
 
@@ -53,14 +54,14 @@ class RMIA:
     """
 
     level: str = "user"
-    gamma: float = 1.0
+    gamma: PositiveFloat = 1.0
 
     threshold: ClassVar[float | None] = NEUTRAL_SCORE
     """Above it, most other users are outdone."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_level(self.level)
-        _check_gamma(self.gamma)
 
     def fit(self, shadows: Sequence[Shadow], *, reference: Watched | None = None, rng: np.random.Generator) -> Self:
         """Return the attack as it is: it learns nothing from shadow users."""

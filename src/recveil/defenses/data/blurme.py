@@ -19,16 +19,19 @@ and 0.65. So `sampled` is the default. Items added for one attribute may reveal 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy import sparse
 
 from recveil.core.errors import UsageError, unknown_name
+from recveil.core.option_types import Count, Share, check_fields
 from recveil.core.traits import Choice, DefenseTraits, Range
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
 from recveil.defenses.data.class_evidence import learn_evidence
-from recveil.defenses.data.profiles import check_share, count_interactions, insert_items, round_share, select_attributes
+from recveil.defenses.data.profiles import count_interactions, insert_items, round_share, select_attributes
 from recveil.metrics.ranking import collect_seen_items
 
 __all__ = ["BlurMe"]
@@ -65,19 +68,16 @@ class BlurMe:
         device: not used; the defense runs on the CPU.
     """
 
-    share: float = 0.1
+    share: Share = 0.1
     mode: str = "sampled"
-    folds: int = 5
-    strength: float = 1.0
+    folds: Annotated[Count, Field(ge=2)] = 5
+    strength: Share = 1.0
     device: str | None = None
 
     def __post_init__(self) -> None:
-        check_share("share", self.share)
-        check_share("strength", self.strength)
+        check_fields(self)
         if self.mode not in MODES:
             raise unknown_name("mode of blurme", self.mode, MODES)
-        if self.folds < 2:
-            raise UsageError(f"folds must be 2 or more, so that each is blurred by the others; got {self.folds}.")
 
     def __call__(self, train: Dataset, targets: list[str], *, rng: np.random.Generator) -> Dataset:
         """Return the data with items added for each of these attributes in turn."""

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from recveil.core.errors import UsageError
+from recveil.core.option_types import NonNegativeFloat, PositiveFloat, Share, check_fields
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Dataset, IntArray
-from recveil.defenses.data.profiles import check_share, insert_items, select_attributes
+from recveil.defenses.data.profiles import insert_items, select_attributes
 
 __all__ = ["LDP", "compute_epsilon"]
 
@@ -56,19 +57,15 @@ class LDP:
         device: not used; the defense runs on the CPU.
     """
 
-    epsilon: float = 4.0
-    keep: float | None = None
-    strength: float = 1.0
+    epsilon: NonNegativeFloat = 4.0
+    keep: PositiveFloat | None = None
+    strength: Share = 1.0
     device: str | None = None
 
     def __post_init__(self) -> None:
-        check_share("strength", self.strength)
-        if not 0 <= self.epsilon < np.inf:
-            raise UsageError(
-                f"epsilon must be zero (nothing can be inferred) or more, and finite; got {self.epsilon:g}."
-            )
+        check_fields(self)
         largest = self._compute_even_keep()
-        if self.keep is not None and not 0 < self.keep <= largest:
+        if self.keep is not None and self.keep > largest:
             raise UsageError(
                 f"keep must lie above 0 and, at epsilon {self.epsilon:g}, be at most {largest:.4g}, where both flips "
                 f"are equally likely; got {self.keep:g}."

@@ -8,16 +8,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recveil.core.errors import DataError, UsageError, unknown_name
+from recveil.core.errors import DataError, unknown_name
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
 
-__all__ = ["check_share", "count_interactions", "insert_items", "mark_top_rows", "round_share", "select_attributes"]
-
-
-def check_share(name: str, value: float) -> None:
-    """Refuse an option that is not a share."""
-    if not 0 <= value <= 1:
-        raise UsageError(f"{name} must lie between 0 (nothing) and 1 (all of it); got {value:g}.")
+__all__ = ["count_interactions", "insert_items", "mark_top_rows", "round_share", "select_attributes"]
 
 
 def select_attributes(train: Dataset, targets: Sequence[str], *, numbers: bool = True) -> list[Attribute]:

@@ -12,16 +12,18 @@ profiles guesses gender on ML-1M with 0.92, against 0.77 on all interactions (0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from recveil.core.errors import UsageError, unknown_name
+from recveil.core.option_types import Count, Share, check_fields
 from recveil.core.traits import Choice, DefenseTraits, Range
 from recveil.core.types import Attribute, Dataset, FloatArray
 from recveil.defenses.data.class_evidence import learn_evidence
 from recveil.defenses.data.profiles import (
-    check_share,
     count_interactions,
     mark_top_rows,
     round_share,
@@ -62,19 +64,16 @@ class Retrain:
         device: not used; the defense runs on the CPU.
     """
 
-    share: float = 0.1
+    share: Share = 0.1
     which: str = "random"
-    folds: int = 5
-    strength: float = 1.0
+    folds: Annotated[Count, Field(ge=2)] = 5
+    strength: Share = 1.0
     device: str | None = None
 
     def __post_init__(self) -> None:
-        check_share("share", self.share)
-        check_share("strength", self.strength)
+        check_fields(self)
         if self.which not in SELECTIONS:
             raise unknown_name("choice of what to leave out", self.which, SELECTIONS)
-        if self.folds < 2:
-            raise UsageError(f"folds must be 2 or more, so that each is judged by the others; got {self.folds}.")
 
     def __call__(self, train: Dataset, targets: list[str], *, rng: np.random.Generator) -> Dataset:
         """Return the data without these interactions."""

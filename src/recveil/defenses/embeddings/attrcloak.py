@@ -22,6 +22,7 @@ import torch
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
+from recveil.core.option_types import Count, NonNegativeFloat, PositiveFloat, Share
 from recveil.core.protocols import UtilityLoss
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNDISCLOSED, FloatArray, IntArray
@@ -147,12 +148,12 @@ class AttrCloakDF(EmbeddingTransformer):
     halts: ClassVar[bool] = True
     """The method stops where its two losses first pull against each other."""
 
-    strength: float = 1.0
-    weight: float | None = None
-    floor: float = 0.1
-    rate: float = 1e-3
-    steps: int = 2000
-    ridge: float = 1e-3
+    strength: Share = 1.0
+    weight: Share | None = None
+    floor: Share = 0.1
+    rate: PositiveFloat = 1e-3
+    steps: Count = 2000
+    ridge: PositiveFloat = 1e-3
     raw_sum: bool = False
 
     def __call__(
@@ -194,12 +195,12 @@ class AttrCloakDD(EmbeddingTransformer):
     halts: ClassVar[bool] = True
     """The method stops where its two losses first pull against each other."""
 
-    strength: float = 1.0
-    weight: float | None = None
-    floor: float = 0.0
-    rate: float = 1e-3
-    steps: int = 2000
-    ridge: float = 1e-3
+    strength: Share = 1.0
+    weight: Share | None = None
+    floor: Share = 0.0
+    rate: PositiveFloat = 1e-3
+    steps: Count = 2000
+    ridge: PositiveFloat = 1e-3
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None
@@ -260,10 +261,10 @@ class AttrCloak(EmbeddingTransformer):
         random_state: not used; nothing is random.
     """
 
-    strength: float = 1.0
-    target_kl: float | None = None
-    budget: float | None = None
-    ridge: float = 1e-3
+    strength: Share = 1.0
+    target_kl: NonNegativeFloat | None = None
+    budget: NonNegativeFloat | None = None
+    ridge: PositiveFloat = 1e-3
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None

@@ -24,6 +24,7 @@ import torch
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError, unknown_name
+from recveil.core.option_types import Count, NonNegativeFloat, PositiveFloat, Share
 from recveil.core.progress import track_progress
 from recveil.core.protocols import UtilityLoss
 from recveil.core.traits import DefenseTraits, Range
@@ -170,11 +171,11 @@ class U2U(EmbeddingTransformer):
     injects: ClassVar[bool] = True
     """Attackers that are not linear may find more than before; the audit shows it."""
 
-    learning_rate: float = 3e-3
-    steps: int = 500
-    weight: float = 0.01
+    learning_rate: PositiveFloat = 3e-3
+    steps: Count = 500
+    weight: NonNegativeFloat = 0.01
     retention: str = "l2"
-    strength: float = 1.0
+    strength: Share = 1.0
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None
@@ -191,11 +192,11 @@ class D2D(EmbeddingTransformer):
     Undisclosed users, and users of a class of one, stay where they are. The options are those of `U2U`.
     """
 
-    learning_rate: float = 3e-3
-    steps: int = 500
-    weight: float = 0.1
+    learning_rate: PositiveFloat = 3e-3
+    steps: Count = 500
+    weight: NonNegativeFloat = 0.1
     retention: str = "l2"
-    strength: float = 1.0
+    strength: Share = 1.0
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recveil.core.option_types import Share
 from recveil.core.protocols import UtilityLoss
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
@@ -48,7 +49,7 @@ class Exchange(EmbeddingTransformer):
         random_state: seed of the reference and of who trades.
     """
 
-    strength: float = 1.0
+    strength: Share = 1.0
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None

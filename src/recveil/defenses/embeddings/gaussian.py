@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from recveil.core.device import resolve_device
+from recveil.core.option_types import Share
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics, plan_partitions
@@ -93,7 +94,7 @@ class Gaussian(MapTransformer):
 
     needs_sample: ClassVar[bool] = False
 
-    strength: float = 1.0
+    strength: Share = 1.0
 
     def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """Return the defended table and the map that made it; `rng` is not used."""

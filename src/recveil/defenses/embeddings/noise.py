@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
+from recveil.core.option_types import NonNegativeFloat, Share
 from recveil.core.protocols import UtilityLoss
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import DefenseTraits, Range
@@ -60,8 +61,8 @@ class Noise(EmbeddingTransformer):
     moves_anyway: ClassVar[bool] = True
     """Users are moved whatever the classes are, also where there is nothing to hide."""
 
-    scale: float = 1.0
-    strength: float = 1.0
+    scale: NonNegativeFloat = 1.0
+    strength: Share = 1.0
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None

@@ -6,14 +6,16 @@ cannot learn anything in place of what is removed; the comparison with training 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, TrainingError, UsageError, unknown_name
+from recveil.core.option_types import Count, NonNegativeFloat, PositiveFloat, Share, check_fields
 from recveil.core.progress import track_progress
 from recveil.core.protocols import TrainingDefense, UtilityLoss
 from recveil.core.random import make_torch_generator
@@ -68,25 +70,18 @@ class Penalized(EmbeddingTransformer):
     """
 
     defense: TrainingDefense
-    epochs: int = 20
-    steps: int = 25
-    learning_rate: float = 0.03
-    weight: float = 0.015
+    epochs: Count = 20
+    steps: Count = 25
+    learning_rate: PositiveFloat = 0.03
+    weight: NonNegativeFloat = 0.015
     retention: str = "l2"
-    batch_size: int = 8192
-    strength: float = 1.0
+    batch_size: Annotated[Count, Field(ge=2)] = 8192
+    strength: Share = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.retention not in RETENTION_LOSSES:
             raise unknown_name("retention", self.retention, RETENTION_LOSSES)
-        minima = (("epochs", self.epochs, 1), ("steps", self.steps, 1), ("batch_size", self.batch_size, 2))
-        for name, value, minimum in (*minima, ("weight", self.weight, 0)):
-            if not value >= minimum:
-                raise UsageError(f"{name} must be {minimum} or more; got {value:g}.")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise UsageError(f"learning_rate must be a positive number; got {self.learning_rate:g}.")
-        if not 0 <= self.strength <= 1:
-            raise UsageError(f"strength must lie between 0 (nothing) and 1 (all of it); got {self.strength:g}.")
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None

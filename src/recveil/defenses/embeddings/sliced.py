@@ -24,6 +24,7 @@ import torch
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
+from recveil.core.option_types import CountOrZero, Share
 from recveil.core.protocols import UtilityLoss
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import DefenseTraits, Range
@@ -109,9 +110,9 @@ class Sliced(MapTransformer):
 
     needs_sample: ClassVar[bool] = True
 
-    rounds: int | None = None
+    rounds: CountOrZero | None = None
     drawn: bool = True
-    strength: float = 1.0
+    strength: Share = 1.0
     norm: str = "keep"
 
     def __call__(

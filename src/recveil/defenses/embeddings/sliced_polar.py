@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recveil.core.option_types import CountOrZero, Share
 from recveil.core.protocols import UtilityLoss
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
@@ -46,8 +47,8 @@ class SlicedPolar(EmbeddingTransformer):
         random_state: seed of the axes, of the reference and of the users that the rounds are learned from.
     """
 
-    rounds: int | None = None
-    strength: float = 1.0
+    rounds: CountOrZero | None = None
+    strength: Share = 1.0
 
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None

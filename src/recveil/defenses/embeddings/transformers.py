@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
+from recveil.core.option_types import SeedNumber
 from recveil.core.protocols import UtilityLoss
 from recveil.core.random import make_generator
 from recveil.core.types import FloatArray, IntArray
@@ -46,7 +47,7 @@ class EmbeddingTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
     """
 
     device: str | None = field(default=None, kw_only=True)
-    random_state: int = field(default=0, kw_only=True)
+    random_state: SeedNumber = field(default=0, kw_only=True)
 
     @abstractmethod
     def __call__(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recveil.core.errors import DataError, UsageError
+from recveil.core.option_types import Count, check_fields
 from recveil.core.traits import DefenseTraits
 from recveil.core.types import FloatArray, IntArray
 
@@ -40,11 +41,10 @@ _BLOCK_DRAWS = 2**22
 class Popularity:
     """Random lists for non-members, from the `pool` most popular items that the user has not seen."""
 
-    pool: int = 1000
+    pool: Count = 1000
 
     def __post_init__(self) -> None:
-        if self.pool < 1:
-            raise UsageError(f"pool is {self.pool}. There must be at least one item to draw from.")
+        check_fields(self)
 
     def __call__(
         self,

@@ -21,15 +21,15 @@ import numpy as np
 import torch
 
 from recveil.core.errors import UsageError
+from recveil.core.option_types import Count, CountOrZero, NonNegativeFloat, Rate, Share, Width
 from recveil.core.protocols import Penalty
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
 from recveil.defenses.training.discriminators import Groups, Standardizer, encode_secrets
 from recveil.defenses.training.option_checks import (
-    check_minimum,
     check_rows,
-    check_strength,
     check_targets,
+    check_training_options,
     make_early_call_error,
 )
 from recveil.defenses.training.penalties import NoPenalty, PlainPenalty
@@ -70,21 +70,19 @@ class Adversarial:
         device: where the networks are computed; where the vectors are by default.
     """
 
-    weight: float = 0.05
-    discriminators: int = 10
-    hidden: int = 16
-    dropout: tuple[float, float] = (0.3, 0.7)
-    learning_rate: float = 0.01
-    steps: int = 50
-    strength: float = 1.0
+    weight: NonNegativeFloat = 0.05
+    discriminators: Count = 10
+    hidden: Width = 16
+    dropout: tuple[Rate, Rate] = (0.3, 0.7)
+    learning_rate: NonNegativeFloat = 0.01
+    steps: CountOrZero = 50
+    strength: Share = 1.0
     device: str | None = None
 
     def __post_init__(self) -> None:
-        check_strength(self.strength, self.device)
-        check_minimum(0, weight=self.weight, steps=self.steps, learning_rate=self.learning_rate)
-        check_minimum(1, discriminators=self.discriminators, hidden=self.hidden)
+        check_training_options(self)
         low, high = self.dropout
-        if not 0 <= low <= high < 1:
+        if low > high:
             raise UsageError(f"dropout must be a lower and a higher rate, from 0 to below 1; got {self.dropout}.")
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:

@@ -15,21 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
+from pydantic import Field
 
+from recveil.core.option_types import Count, NonNegativeFloat, Share
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.embeddings.au_pot import Objective, compute_pair_distance, mmd
 from recveil.defenses.training.option_checks import (
-    check_minimum,
     check_rows,
-    check_strength,
     check_targets,
+    check_training_options,
     make_early_call_error,
 )
 from recveil.defenses.training.penalties import NoPenalty, PlainPenalty
@@ -72,13 +73,13 @@ class U2UInT:
     injects: ClassVar[bool] = True
     """Attackers that are not linear may find more than before; the audit shows it."""
 
-    weight: float = 0.1
-    users: int = 8192
-    strength: float = 1.0
+    weight: NonNegativeFloat = 0.1
+    users: Annotated[Count, Field(ge=2)] = 8192
+    strength: Share = 1.0
     device: str | None = None
 
     def __post_init__(self) -> None:
-        _check_options(self)
+        check_training_options(self)
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
         """Make the penalty for these attributes; `epochs` is not used."""
@@ -92,23 +93,17 @@ class D2DInT:
     An attribute whose unbiased MMD is zero or less pulls no more. The options are those of `U2UInT`.
     """
 
-    weight: float = 0.3
-    users: int = 1024
-    strength: float = 1.0
+    weight: NonNegativeFloat = 0.3
+    users: Annotated[Count, Field(ge=2)] = 1024
+    strength: Share = 1.0
     device: str | None = None
 
     def __post_init__(self) -> None:
-        _check_options(self)
+        check_training_options(self)
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
         """Make the penalty for these attributes; `epochs` is not used."""
         return _make_penalty(self, mmd, targets, rng)
-
-
-def _check_options(options: U2UInT | D2DInT) -> None:
-    check_strength(options.strength, options.device)
-    check_minimum(0, weight=options.weight)
-    check_minimum(2, users=options.users)
 
 
 def _make_penalty(

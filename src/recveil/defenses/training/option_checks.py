@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
+from recveil.core.option_types import check_fields
 from recveil.core.types import Attribute
 
-__all__ = ["check_minimum", "check_rows", "check_strength", "check_targets", "make_early_call_error"]
+__all__ = ["check_rows", "check_targets", "check_training_options", "make_early_call_error"]
 
 
-def check_strength(strength: float, device: str | None) -> None:
-    """Refuse a strength outside of [0, 1], and a device that does not exist."""
-    if not 0 <= strength <= 1:
-        raise UsageError(f"strength must lie between 0 (nothing) and 1 (all of it); got {strength:g}.")
-    if device is not None:
-        resolve_device(device)
+class _PlacedOptions(Protocol):
+    @property
+    def device(self) -> str | None: ...
 
 
-def check_minimum(minimum: float, **values: float) -> None:
-    """Refuse options below a minimum; they are given by name."""
-    for name, value in values.items():
-        if not (math.isfinite(value) and value >= minimum):
-            raise UsageError(f"{name} must be a number of {minimum:g} or more; got {value:g}.")
+def check_training_options(options: _PlacedOptions) -> None:
+    """Refuse options that are not as declared, and a device that does not exist."""
+    check_fields(options)
+    if options.device is not None:
+        resolve_device(options.device)
 
 
 def check_targets(targets: Sequence[Attribute], *, numbers: bool) -> int:

@@ -25,7 +25,6 @@ far as these items show. `RaidPaper` is the literal method.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +33,7 @@ import numpy as np
 import torch
 
 from recveil.core.errors import DataError, UsageError
+from recveil.core.option_types import Count, NonNegativeFloat, PositiveFloat, Share, check_fields
 from recveil.core.protocols import Penalty
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
@@ -112,16 +112,16 @@ class Raid:
         device: where maps are computed; where the vectors are by default.
     """
 
-    strength: float = 1.0
-    eta: float = 0.001
-    phase_one: float | None = None
-    xi: int = 4
+    strength: Share = 1.0
+    eta: NonNegativeFloat = 0.001
+    phase_one: Share | None = None
+    xi: Count = 4
     alignment: str = "sliced"
     pull: str = PULL_ALONG
     final_map: bool = True
-    atoms: int = 512
-    tau: float = 1.0
-    epsilon: float = 0.05
+    atoms: Count = 512
+    tau: NonNegativeFloat = 1.0
+    epsilon: PositiveFloat = 0.05
     free_support: bool = False
     seeding: str = "stratified"
     class_weighting: str = "equal"
@@ -129,20 +129,10 @@ class Raid:
     device: str | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, words in CHOICES.items():
             if getattr(self, name) not in words:
                 raise UsageError(f"{name} must be one of {', '.join(words)}; got '{getattr(self, name)}'.")
-        for name, value in (("eta", self.eta), ("tau", self.tau)):
-            if not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"{name} must be a number that is not negative; got {value}.")
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise UsageError(f"epsilon must be above 0; got {self.epsilon}. Small values are slow; 0.05 is usual.")
-        if not 0 <= self.strength <= 1:
-            raise UsageError(f"strength must lie between 0 (nothing) and 1 (all of it); got {self.strength}.")
-        if self.phase_one is not None and not 0 <= self.phase_one <= 1:
-            raise UsageError(f"phase_one must be a share of the epochs, between 0 and 1; got {self.phase_one}.")
-        if self.xi < 1 or self.atoms < 1:
-            raise UsageError(f"xi and atoms must be at least 1; got {self.xi} and {self.atoms}.")
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
         """Make the penalty that protects these attributes in a training of so many epochs."""
@@ -172,7 +162,7 @@ class RaidPaper(Raid):
     the first epoch of Phase II on (Algorithm 1 has none before epoch xi).
     """
 
-    eta: float = 1.0
+    eta: NonNegativeFloat = 1.0
     alignment: str = "atoms"
     pull: str = "position"
     final_map: bool = False

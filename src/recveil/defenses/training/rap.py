@@ -22,15 +22,15 @@ import numpy as np
 import torch
 
 from recveil.core.errors import UsageError
+from recveil.core.option_types import Count, NonNegativeFloat, Share, Width
 from recveil.core.protocols import Penalty
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import Attribute
 from recveil.defenses.training.discriminators import Groups, Standardizer, encode_secrets
 from recveil.defenses.training.option_checks import (
-    check_minimum,
     check_rows,
-    check_strength,
     check_targets,
+    check_training_options,
     make_early_call_error,
 )
 from recveil.defenses.training.penalties import NoPenalty, PlainPenalty
@@ -74,18 +74,16 @@ class RAP:
     injects: ClassVar[bool] = True
     """Attackers of other kinds may find more than before; the audit shows it."""
 
-    weight: float = 0.1
-    k: int = 10
-    hidden: int = 16
-    learning_rate: float = 0.01
-    steps: int = 1
-    strength: float = 1.0
+    weight: NonNegativeFloat = 0.1
+    k: Count = 10
+    hidden: Width = 16
+    learning_rate: NonNegativeFloat = 0.01
+    steps: Count = 1
+    strength: Share = 1.0
     device: str | None = None
 
     def __post_init__(self) -> None:
-        check_strength(self.strength, self.device)
-        check_minimum(0, weight=self.weight, learning_rate=self.learning_rate)
-        check_minimum(1, k=self.k, hidden=self.hidden, steps=self.steps)
+        check_training_options(self)
 
     def __call__(self, targets: Sequence[Attribute], *, epochs: int, rng: np.random.Generator) -> Penalty:
         """Make the penalty for these attributes; `epochs` is not used."""
