@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from pathlib import Path
 
@@ -10,15 +11,19 @@ import typer
 
 from documents import build_target
 from recveil.cli.output import (
+    _OwnLogHandler,
     check_inputs_exist,
     emit_json,
     guard,
     guarded,
+    print_line,
+    print_notes,
+    print_page,
     print_summary,
     print_training,
     show_progress,
 )
-from recveil.core.errors import DataError, UsageError
+from recveil.core.errors import DataError, RecveilWarning, UsageError
 from recveil.core.progress import RowCount, track_progress
 from recveil.core.result_parts import CurvePoint
 from recveil.core.results import AuditResult, CloakResult, TrainResult
@@ -60,6 +65,42 @@ def test_arguments_in_errors_are_shown_as_options(capsys: pytest.CaptureFixture[
     with pytest.raises(typer.Exit):
         guard(command, flags={"risk_out": "--risk-out"})
     assert capsys.readouterr().err == "recveil: --risk-out and `unknown` do not fit.\n"
+
+
+def test_control_characters_of_data_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "a\x1b[31m\x07\x00\u202eb\nc"
+    print_line(hostile, silent=False)
+    print_notes([hostile], silent=False)
+    print_page(f"| {hostile} |\n\tend\n")
+
+    def command() -> None:
+        raise DataError(hostile)
+
+    with pytest.raises(typer.Exit):
+        guard(command)
+    printed = capsys.readouterr()
+    shown = r"a\x1b[31m\x07\x00\u202eb"
+    assert printed.out.splitlines() == [rf"{shown}\nc", f"| {shown}", "c |", "\tend"]
+    assert printed.err.splitlines() == [rf"recveil: {shown}\nc"] * 2
+
+
+def test_notes_of_an_error_follow_its_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    for error in (MemoryError(), ZeroDivisionError("by zero"), OSError(28, "No space left")):
+        error.add_note("The table was written.")
+
+        def command(error: Exception = error) -> None:
+            raise error
+
+        with pytest.raises(typer.Exit):
+            guard(command)
+        assert capsys.readouterr().err.endswith(" The table was written.\n")
+
+
+def test_what_libraries_log_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = _OwnLogHandler()
+    for name in ("recveil.data", "a_library"):
+        handler.handle(logging.LogRecord(name, logging.WARNING, "", 0, "said by %s", (name,), None))
+    assert capsys.readouterr().err == "recveil: said by recveil.data\n"
 
 
 def test_inputs_must_exist(tmp_path: Path) -> None:
@@ -128,11 +169,14 @@ def test_the_curve_is_one_line(audit_result: AuditResult, capsys: pytest.Capture
     assert "0.100 with 20%, 0.400 with 80%" in line
 
 
-def test_a_warning_is_one_line_without_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_is_one_line_and_those_of_libraries_are_not_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     @guarded
     def command() -> None:
         warnings.simplefilter("always")
-        warnings.warn("The penalty is no longer a number.", RuntimeWarning, stacklevel=1)
+        warnings.warn("The penalty is no longer a number.", RecveilWarning, stacklevel=1)
+        warnings.warn("overflow encountered in dot", RuntimeWarning, stacklevel=1)  # of a library
 
     before = warnings.showwarning
     command()

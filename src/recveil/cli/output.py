@@ -7,20 +7,19 @@ import json
 import logging
 import os
 import re
-import signal
 import sys
-import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
-from recveil.core.errors import DataError, RecveilError
+from recveil.cli.terminal import Terminated, end_on_signals, escape_text, has_terminal, settle_output, write_text
+from recveil.core.errors import DataError, RecveilError, RecveilWarning
 from recveil.core.progress import RowCount, report_progress
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ __all__ = [
     "guarded",
     "print_line",
     "print_notes",
+    "print_page",
     "print_summary",
     "print_training",
     "show_progress",
@@ -43,10 +43,6 @@ T = TypeVar("T")
 
 SECONDS_BEFORE_BAR = 2.0
 """Shorter work needs no progress bar."""
-
-
-class _Terminated(KeyboardInterrupt):
-    """The system asked the process to end (SIGTERM)."""
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -66,35 +62,38 @@ def guard(command: Callable[[], None], *, flags: Mapping[str, str] | None = None
         command: what to run.
         flags: options by the name of the argument; names that an error puts in backticks are shown as options.
     """
-    logging.basicConfig(format="recveil: %(message)s", level=logging.WARNING, stream=sys.stderr)
+    logging.basicConfig(level=logging.WARNING, handlers=[_OwnLogHandler()])
     try:
-        with _end_on_sigterm(), warnings.catch_warnings():
+        with end_on_signals(), warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
             command()
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except RecveilError as error:
         _stop(_add_notes(_name_options(str(error), flags or {}), error), error.exit_code)
     except typer.Exit:
         raise
-    except _Terminated as error:
-        _stop(_add_notes("terminated; temporary files were removed.", error), 143)
+    except Terminated as error:
+        _stop(_add_notes("terminated; temporary files were removed.", error), error.exit_code)
     except KeyboardInterrupt as error:
         _stop(_add_notes("interrupted; temporary files were removed.", error), 130)
     except BrokenPipeError:  # whoever reads our output has seen enough, as in `recveil list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        settle_output()
         raise typer.Exit(0) from None
     except OSError as error:
+        settle_output()  # it may have been stdout that is full
         place = f" {error.filename}" if error.filename else ""
         _stop(_add_notes(f"The system refused{place}: {error.strerror or error}.", error), 3)
-    except MemoryError:
-        _stop("Not enough memory. Use fewer users, a smaller panel, or a larger machine.", 3)
+    except MemoryError as error:
+        _stop(_add_notes("Not enough memory. Use fewer users, a smaller panel, or a larger machine.", error), 3)
     except Exception as error:  # noqa: BLE001 - the last guard: users get a sentence, developers the traceback
         if os.environ.get("RECVEIL_DEBUG"):
             traceback.print_exc()
-        _stop(
+        sentence = (
             f"Internal error, which is a fault of recveil: {type(error).__name__}: {error}. "
-            "Run again with RECVEIL_DEBUG=1 for the details, and please report them.",
-            70,
+            "Run again with RECVEIL_DEBUG=1 for the details, and please report them."
         )
+        _stop(_add_notes(sentence, error), 70)
 
 
 def check_inputs_exist(*paths: Path | None) -> None:
@@ -107,27 +106,32 @@ def check_inputs_exist(*paths: Path | None) -> None:
 def print_line(text: str, *, silent: bool) -> None:
     """Print a line for people on stdout."""
     if not silent:
-        sys.stdout.write(text + "\n")
+        write_text(sys.stdout, escape_text(text) + "\n")
+
+
+def print_page(text: str) -> None:
+    """Print a document of several lines on stdout."""
+    write_text(sys.stdout, text)
 
 
 def print_notes(notes: Iterable[str], *, silent: bool) -> None:
     """Print notes on stderr."""
     for note in notes if not silent else ():
-        sys.stderr.write(f"recveil: {note}\n")
+        _print_error_line(note)
 
 
 def emit_json(document: Document | Any, *, as_json: bool) -> None:
     """Print the document on stdout if JSON was asked for."""
     if as_json:
         plain = document.model_dump(mode="json") if hasattr(document, "model_dump") else document
-        sys.stdout.write(json.dumps(plain, indent=2, allow_nan=False) + "\n")
+        write_text(sys.stdout, json.dumps(plain, indent=2, allow_nan=False) + "\n")
 
 
 def show_progress(*, quiet: bool) -> AbstractContextManager[None]:
     """Show a bar on stderr for work in this block that takes longer than two seconds."""
 
     def report(items: Iterable[T], label: str, total: int | None) -> Iterable[T]:
-        return items if quiet or not sys.stderr.isatty() else _draw_bar(items, label, total)
+        return items if quiet or not has_terminal() else _draw_bar(items, label, total)
 
     return report_progress(report)
 
@@ -188,37 +192,28 @@ def _add_notes(message: str, error: BaseException) -> str:
     return " ".join([message, *vars(error).get("__notes__", ())])
 
 
-@contextmanager
-def _end_on_sigterm() -> Iterator[None]:
-    """Turn SIGTERM within this block into an exception, so that temporary files are removed; a second one kills."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    owner, before = os.getpid(), signal.getsignal(signal.SIGTERM)
+class _OwnLogHandler(logging.Handler):
+    """Shows what recveil logs; what libraries log is not for the user."""
 
-    def handle_signal(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        if os.getpid() != owner:  # a forked process has nothing to clean up
-            os.kill(os.getpid(), number)
-        raise _Terminated
-
-    if before is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, handle_signal)
-    try:
-        yield
-    finally:
-        if before is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, before)
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the record as one line on stderr."""
+        if record.name.split(".")[0] == "recveil":
+            _print_error_line(record.getMessage())
 
 
 def _stop(message: str, code: int) -> NoReturn:
-    sys.stderr.write(f"recveil: {message}\n")
+    _print_error_line(message)
     raise typer.Exit(code)
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
-    """Show a warning in one line, without the place in the code that gave it."""
-    sys.stderr.write(f"recveil: {message}\n")
+def _print_error_line(message: object) -> None:
+    write_text(sys.stderr, f"recveil: {escape_text(str(message))}\n")
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """Show a warning of recveil in one line; those of libraries are not for the user."""
+    if issubclass(category, RecveilWarning) or os.environ.get("RECVEIL_DEBUG"):
+        _print_error_line(message)
 
 
 def _draw_bar(items: Iterable[T], label: str, total: int | None) -> Iterator[T]:

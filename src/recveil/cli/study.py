@@ -14,6 +14,7 @@ import typer
 
 from recveil.cli.options import Json, Quiet, takes
 from recveil.cli.output import emit_json, print_line
+from recveil.cli.terminal import has_terminal
 from recveil.core.errors import DataError, RecveilError, unknown_name
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _make_failure_error(tally: Tally, folder: Path) -> RecveilError:
 def _make_progress_printer(*, quiet: bool) -> Callable[[Tally], None]:
     """Make a function that prints now and then on stderr how many cells are done and how long it will take."""
     last_time = time.monotonic()
-    is_terminal = sys.stderr.isatty()
+    is_terminal = has_terminal()
 
     def print_progress(tally: Tally) -> None:
         nonlocal last_time
@@ -228,8 +229,9 @@ def _make_progress_printer(*, quiet: bool) -> Callable[[Tally], None]:
         rest = f", about {_format_seconds(tally.remaining)} left" if tally.left and tally.remaining is not None else ""
         line = f"{tally.finished} of {tally.total} cells{failed}{rest}"
         start, end = ("\r\x1b[2K", "" if tally.left else "\n") if is_terminal else ("", "\n")
-        sys.stderr.write(f"{start}recveil: {line}{end}")
-        sys.stderr.flush()
+        if sys.stderr is not None:
+            sys.stderr.write(f"{start}recveil: {line}{end}")  # numbers alone, so nothing to escape
+            sys.stderr.flush()
 
     return print_progress
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from recveil.cli.options import Json, Quiet, takes
-from recveil.cli.output import emit_json, print_line
+from recveil.cli.output import emit_json, print_line, print_page
 from recveil.cli.study import ResultFolder, app
 
 __all__ = ["app"]
@@ -65,7 +65,7 @@ def report(options: ReportOptions) -> None:
         return
     text = write_study(result, options.out, form)
     if options.out is None:
-        sys.stdout.write(text)
+        print_page(text)
         return
     for line in (*result.advice, *(f"Figure: {figure.path}" for figure in result.figures), f"Report: {options.out}"):
         print_line(line, silent=options.is_silent)
@@ -93,4 +93,4 @@ def reproduction(options: ReproductionOptions) -> None:
     page, numbers = write_reproduction(options.plans, options.results, options.paper)
     emit_json([number.to_result().model_dump(mode="json") for number in numbers], as_json=options.as_json)
     if not options.as_json:
-        sys.stdout.write(page)
+        print_page(page)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recveil.cli.options import CommonOptions, DataName, parse_options, takes
-from recveil.cli.output import emit_json, print_line
+from recveil.cli.output import emit_json, print_line, print_notes
 from recveil.cli.study import EngineOptions, make_engine
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def tune(options: TuneOptions) -> None:
     from recveil.studies import tuning
 
     def print_progress(done: int, total: int) -> None:
-        if not options.quiet:
-            sys.stderr.write(f"recveil: {done} of {total} settings tried\n")
+        print_notes([f"{done} of {total} settings tried"], silent=options.quiet)
 
     config, engine = options.make_config(), make_engine(options)
     result = tuning.tune(config, options.out, engine, command_line=sys.argv, on_progress=print_progress)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["DataError", "MissingExtra", "RecveilError", "TrainingError", "UsageError", "unknown_name"]
+__all__ = ["DataError", "MissingExtra", "RecveilError", "RecveilWarning", "TrainingError", "UsageError", "unknown_name"]
 
 
 class RecveilError(Exception):
@@ -38,6 +38,10 @@ class TrainingError(RecveilError):
 
 class MissingExtra(UsageError):
     """An optional package is needed and not installed."""
+
+
+class RecveilWarning(RuntimeWarning, UserWarning):
+    """A warning that recveil gives on purpose; the command line shows no others."""
 
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> UsageError:

@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from recveil.core.errors import RecveilError, UsageError, unknown_name
+from recveil.core.errors import RecveilError, RecveilWarning, UsageError, unknown_name
 from recveil.core.option_types import describe_value, parse_option_values
 from recveil.core.traits import (
     AttackTraits,
@@ -73,6 +73,7 @@ class Registry(Generic[T]):
                     warnings.warn(
                         f"The entry point '{entry_point.name}' of {self.group} offers '{traits.name}', "
                         "which exists already; it was skipped.",
+                        RecveilWarning,
                         stacklevel=2,
                     )
                     continue
@@ -156,6 +157,7 @@ class Registry(Generic[T]):
             warnings.warn(
                 f"The entry point '{entry_point.name}' of {self.group} could not be loaded and was skipped "
                 f"({type(error).__name__}: {error}).",
+                RecveilWarning,
                 stacklevel=2,
             )
             return

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import torch
 
-from recveil.core.errors import TrainingError
+from recveil.core.errors import RecveilWarning, TrainingError
 from recveil.core.option_types import Count, PositiveFloat, check_fields
 from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
@@ -238,7 +238,7 @@ def _restore_best(
         if best is None:
             best, history.best = last_good, len(history.loss) - 1
         history.stopped += f" The model is the one after epoch {history.best + 1}."
-        warnings.warn(history.stopped, RuntimeWarning, stacklevel=5)  # the caller of fit
+        warnings.warn(history.stopped, RecveilWarning, stacklevel=5)  # the caller of fit
     if best is not None:
         network.load_state_dict(best)
         network.train(False)  # drops what the network cached from its former state
