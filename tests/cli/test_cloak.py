@@ -40,14 +40,24 @@ def test_a_leak_that_is_left_is_said_first_and_exits_one(tables: Path, recveil: 
 
 
 def test_the_default_ends_the_leak_and_the_document_says_at_what_cost(tables: Path, recveil: Callable) -> None:
-    asked = ("cloak", *FILES, *QUICK, "--json", "--option", "rounds=20", "--strength", "0.9", "--out", "C.parquet")
-    done = recveil(*asked, cwd=tables)
+    done = recveil("cloak", *FILES, *QUICK, "--json", "--out", "C.parquet", cwd=tables)
     assert done.returncode == 0, done.stderr
     result = CloakResult.model_validate_json(done.stdout)
     assert result.before["gender"].verdict == "leak"
     assert result.targets["gender"].verdict != "leak"
-    assert (result.defense.name, result.defense.strength, result.defense.options) == ("sliced", 0.9, {"rounds": 20})
+    assert (result.defense.name, result.defense.strength, result.defense.options) == ("sliced", 1.0, {})
+    assert result.self_check is not None
+    assert list(result.self_check.tried) == ["sliced"]
     assert result.defense.displacement > 0
+
+
+def test_options_of_a_defense_need_its_name(tables: Path, recveil: Callable) -> None:
+    asked = ("cloak", *FILES, "--option", "rounds=20", "--strength", "0.9", "--out", "C.parquet", "--allow-leak")
+    unnamed = recveil(*asked, cwd=tables)
+    assert (unnamed.returncode, "--method" in unnamed.stderr) == (2, True)
+    named = recveil(*asked, *QUICK, "--json", "--method", "sliced", cwd=tables)
+    result = CloakResult.model_validate_json(named.stdout)
+    assert (result.defense.name, result.defense.strength, result.defense.options) == ("sliced", 0.9, {"rounds": 20})
 
 
 def test_notes_go_to_stderr_and_words_to_stdout(tables: Path, recveil: Callable, write_attributes: Callable) -> None:

@@ -32,7 +32,7 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
     out: Annotated[Path, typer.Option(help="File or folder for the defended table, in the form of the input.")]
     method: Annotated[
         str, typer.Option(help="Defense: see `recveil list defenses`; auto takes the cheapest that passes its check.")
-    ] = "sliced"
+    ] = "auto"
     strength: Strength = 1.0
     option: Annotated[list[str] | None, typer.Option(help="Option of the defense, such as rounds=40. Repeatable.")] = (
         None

@@ -19,6 +19,7 @@ from recveil.workflows.audit import AuditedTable, audit_table
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak import ClearTable, cloak_table
 from recveil.workflows.defended_release import ChosenDefense, select_targets
+from recveil.workflows.self_check import AUTO
 from recveil.workflows.train import TrainRequest, train_dataset, train_run
 
 __all__ = ["audit", "cloak", "membership", "train"]
@@ -72,7 +73,7 @@ def cloak(
     *,
     target: Names | None = None,
     vectors: Names | None = None,
-    method: str = "sliced",
+    method: str = AUTO,
     options: Mapping[str, Any] | None = None,
     keep_label: Sequence[str] = (),
     **rules: Any,
@@ -84,7 +85,7 @@ def cloak(
         y: labels of the users where `data` is an array.
         target: attributes to protect (all with classes in the DataFrame if None), or the name of `y`.
         vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
-        method: name of the defense.
+        method: name of the defense; "auto" takes the cheapest that passes its self-check (`result.self_check`).
         options: options of the defense, such as strength.
         keep_label: labels to keep as classes though they look undisclosed, such as "none".
         **rules: rules of the audits, as for `audit`.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from recveil.attacks.attribute.panels import make_panel
 from recveil.audits.verdicts import TargetAudit
+from recveil.core.registry import check_options
 from recveil.core.self_check_parts import SelfCheck, SelfCheckTarget
 from recveil.core.types import Attribute, FloatArray
 from recveil.defenses import DEFENSES
@@ -41,9 +42,13 @@ def list_candidates(defense: ChosenDefense, *, streams: bool = False) -> list[Ch
     Args:
         defense: the chosen defense.
         streams: list only defenses of tables larger than memory.
+
+    Raises:
+        UsageError: options of one method were given with `auto`.
     """
     if defense.name != AUTO:
         return [defense]
+    check_options(f"{AUTO} (other options need the name of one defense as `method`)", defense.options, ["strength"])
     traits = [traits for traits in DEFENSES.all_traits() if traits.auto_rank and (traits.streams or not streams)]
     return [replace(defense, name=t.name) for t in sorted(traits, key=lambda t: t.auto_rank)]
 
