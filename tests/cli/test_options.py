@@ -52,3 +52,11 @@ def test_a_command_receives_its_options_as_one_object_and_errors_name_them() -> 
     done = CliRunner().invoke(app, ["--strength", "2"])
     assert done.exit_code == 2
     assert done.stderr == "recveil: --strength is too large; `other` stays as it is.\n"
+    for value in ("nan", "-inf", "1e400"):
+        done = CliRunner().invoke(app, ["--strength", value])
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+        assert "--strength is" in done.stderr
+    done = CliRunner().invoke(app, ["--seed", "9" * 25])
+    assert done.exit_code == 2
+    assert done.stderr == "recveil: --seed is too large. It should be less than or equal to 4294967295.\n"
+    assert len(received) == 2

@@ -16,9 +16,11 @@ def test_none_and_auto_choose_the_best_device_of_the_machine() -> None:
     assert device.resolve_device("cpu") == torch.device("cpu")
 
 
-def test_an_unknown_device_is_refused() -> None:
-    with pytest.raises(UsageError, match="No device is called 'gpu9'"):
-        device.resolve_device("gpu9")
+@pytest.mark.parametrize("name", ["gpu9", "", "meta", "mps", "xla", "xpu", "vulkan", "privateuseone", "cpu:-1"])
+def test_an_unknown_device_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"No device is called '{name}'"):
+        device.check_device(name)
+    device.check_device(None)
 
 
 def test_cuda_that_is_absent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

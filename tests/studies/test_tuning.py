@@ -138,7 +138,7 @@ def test_mistakes_are_found_before_anything_runs(tmp_path) -> None:
         TuningConfig("demo", "bprmf", "noize", "gender")
     with pytest.raises(UsageError, match="No defense with options to tune is called 'popularity'"):
         TuningConfig("demo", "bprmf", "popularity", "gender")
-    with pytest.raises(UsageError, match="trials and batch"):
+    with pytest.raises(UsageError, match="`trials` is 0"):
         replace(NOISE, trials=0)
     with pytest.raises(UsageError, match="No attribute in demo is called 'gendr'"):
         tune(replace(NOISE, target="gendr"), tmp_path / "t", PretendEngine())

@@ -29,6 +29,16 @@ def test_attacks_come_from_a_panel_from_names_or_as_they_are() -> None:
     assert (audit.verdict, list(audit.attacks)) == ("leak", ["mine"])
 
 
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [("folds", 1), ("folds", 2.5), ("repeats", 10**25), ("margin", float("nan")), ("leak_ratio", 1e-300)]
+    + [("seed", -1), ("seed", True), ("permutations", "many"), ("device", "meta"), ("panel", None)],
+)
+def test_rules_that_make_no_sense_are_refused_when_they_are_made(rule: str, value: object) -> None:
+    with pytest.raises(UsageError, match=f"`{rule}` is |No device"):
+        AuditProtocol(**{rule: value})  # type: ignore[arg-type]
+
+
 def test_the_rules_are_kept_in_the_result() -> None:
     rules = AuditProtocol(panel="qda", folds=4, repeats=3, leak_ratio=0.5, surface="list_means", seed=7).to_result()
     assert (rules.panel, rules.attacks, rules.folds, rules.repeats) == ("qda", ["qda"], 4, 3)

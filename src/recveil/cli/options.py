@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, Signature
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+MAX_INTEGER = 2**32 - 1
+"""Largest integer that an option takes, as large as the largest seed."""
 
 DataName = Annotated[str, typer.Option(help="Data set by name (see `recveil data list`), a file, a folder, or `demo`.")]
 Report = Annotated[Path | None, typer.Option(help="HTML report to write, one self-contained file.")]
@@ -151,13 +155,26 @@ def takes(options_type: type[T]) -> Callable[[Callable[[T], None]], Callable[...
     def decorate(command: Callable[[T], None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(**values: Any) -> None:
-            guard(lambda: command(options_type(**values)), flags=flags)
+            def check_and_run() -> None:
+                _check_numbers(values)
+                command(options_type(**values))
+
+            guard(check_and_run, flags=flags)
 
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
         return run
 
     return decorate
+
+
+def _check_numbers(values: Mapping[str, object]) -> None:
+    """Refuse numbers that are not finite or beyond what a machine counts to; bounds of their own come later."""
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"`{name}` is {value}. It should be a finite number.")
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise UsageError(f"`{name}` is too large. It should be less than or equal to {MAX_INTEGER}.")
 
 
 def parse_names(text: str) -> list[str]:

@@ -12,7 +12,10 @@ import torch
 
 from recveil.core.errors import UsageError
 
-__all__ = ["deterministic_algorithms", "resolve_device"]
+__all__ = ["check_device", "deterministic_algorithms", "resolve_device"]
+
+DEVICE_TYPES = ("cpu", "cuda")
+"""Types of devices that every method was tried on."""
 
 
 def resolve_device(device: str | torch.device | None = None) -> torch.device:
@@ -20,12 +23,22 @@ def resolve_device(device: str | torch.device | None = None) -> torch.device:
     if device is None or str(device) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise UsageError(f"No device is called '{device}'. Use 'cpu', 'cuda' or 'cuda:N'.") from error
+        chosen: torch.device | None = torch.device(device)
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        chosen = None
+    if chosen is None or chosen.type not in DEVICE_TYPES:
+        raise UsageError(f"No device is called '{str(device)[:40]}'. Use 'cpu', 'cuda' or 'cuda:N'.")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"The device '{device}' was asked for, but torch sees no CUDA here. Use 'cpu'.")
+    if chosen.type == "cuda" and chosen.index is not None and chosen.index >= torch.cuda.device_count():
+        raise UsageError(f"The device '{device}' was asked for, but torch sees {torch.cuda.device_count()} here.")
     return chosen
+
+
+def check_device(device: str | None) -> None:
+    """Refuse a device that does not exist; call it before the work. No name is none to refuse."""
+    if device is not None:
+        resolve_device(device)
 
 
 @contextmanager

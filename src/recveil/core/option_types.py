@@ -20,7 +20,14 @@ from types import SimpleNamespace
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import numpy as np
-from pydantic import ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic import (
+    ConfigDict,
+    Field,
+    PydanticSchemaGenerationError,
+    PydanticUndefinedAnnotation,
+    TypeAdapter,
+    ValidationError,
+)
 
 from recveil.core.errors import UsageError
 
@@ -30,10 +37,13 @@ __all__ = [
     "Count",
     "CountOrZero",
     "Exponent",
+    "Folds",
+    "LeakRatio",
     "NonNegativeFloat",
     "OpenShare",
     "PositiveFloat",
     "Rate",
+    "Repeats",
     "SeedNumber",
     "Share",
     "Width",
@@ -61,6 +71,11 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 Exponent = Annotated[float, Field(ge=-50, le=50)]
 """A power of e that single precision can hold."""
 
+Folds = Annotated[int, Field(ge=2, le=1_000)]
+Repeats = Annotated[int, Field(ge=1, le=1_000)]
+LeakRatio = Annotated[float, Field(ge=0.001, lt=1)]
+"""Share of users that an attacker knows; with fewer than one in a thousand no audit decides anything."""
+
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 MAX_SHOWN_CHARACTERS = 40
 
@@ -72,7 +87,7 @@ def parse_option_values(owner: str, builder: Callable[..., Any], options: Mappin
     left to the builder.
 
     Args:
-        owner: the method as errors call it, such as "model 'als'".
+        owner: the method as errors call it, such as "model 'als'"; empty for arguments of a function.
         builder: the class or function that takes the options; its annotations say what is allowed.
         options: values by name.
 
@@ -83,10 +98,13 @@ def parse_option_values(owner: str, builder: Callable[..., Any], options: Mappin
     return {name: _parse_value(owner, name, value, types.get(name)) for name, value in options.items()}
 
 
-def check_fields(method: Any) -> None:
-    """Refuse options of a dataclass that are of another type than declared, or out of bounds."""
-    options = {each.name: getattr(method, each.name) for each in fields(method) if each.init}
-    parse_option_values(type(method).__name__, type(method), options)
+def check_fields(options: Any, owner: str | None = None) -> None:
+    """Refuse fields of a dataclass that are of another type than declared, or out of bounds.
+
+    Errors call the owner by its class unless it is given; an empty one makes the fields arguments of a function.
+    """
+    values = {each.name: getattr(options, each.name) for each in fields(options) if each.init}
+    parse_option_values(type(options).__name__ if owner is None else owner, type(options), values)
 
 
 def describe_value(value: object) -> str:
@@ -113,7 +131,8 @@ def _parse_value(owner: str, name: str, value: object, allowed: TypeAdapter[Any]
             reason = reason.replace(jargon, "a list")
     except (OverflowError, RecursionError):
         reason = "It should be a number within the range of floating point"
-    raise UsageError(f"The option '{name}' of {owner} is {describe_value(value)}. {reason}.")
+    subject = f"The option '{name}' of {owner}" if owner else f"`{name}`"
+    raise UsageError(f"{subject} is {describe_value(value)}. {reason}.")
 
 
 @lru_cache(maxsize=256)
@@ -127,7 +146,7 @@ def _build_adapters(builder: Callable[..., Any]) -> Mapping[str, TypeAdapter[Any
             found[name] = TypeAdapter(
                 Annotated[annotation, Field(strict=False)] if is_tuple else annotation, config=STRICT
             )
-        except PydanticSchemaGenerationError:
+        except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation):
             continue
     return found
 

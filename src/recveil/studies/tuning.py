@@ -15,7 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recveil.core.errors import DataError, MissingExtra, UsageError, unknown_name
+from recveil.core.device import check_device
+from recveil.core.errors import DataError, MissingExtra, unknown_name
+from recveil.core.option_types import Count, NonNegativeFloat, SeedNumber, check_fields
 from recveil.core.results import TuneResult
 from recveil.core.study_parts import TunedAudit, TunedLine, TunedTarget, TuningTrial
 from recveil.core.traits import Choice, Range
@@ -66,18 +68,18 @@ class TuningConfig:
     model: str
     defense: str
     target: str
-    budget: float = 3.0
-    trials: int = 24
-    batch: int = 4
+    budget: NonNegativeFloat = 3.0
+    trials: Count = 24
+    batch: Count = 4
     panel: str = "fast"
-    seed: int = 0
+    seed: SeedNumber = 0
     device: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_fields(self, "")
+        check_device(self.device or None)
         find_search_space(self.defense)
-        if self.trials < 1 or self.batch < 1:
-            raise UsageError(f"trials and batch must be 1 or more; got {self.trials} and {self.batch}.")
 
     def make_plan(self, options: Mapping[str, Any]) -> Plan:
         """Make the plan of the final audit: this setting beside no defense, on users and items not used to choose."""

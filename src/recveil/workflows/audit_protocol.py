@@ -18,6 +18,17 @@ from recveil.audits.attribute.leak_map import map_leaks
 from recveil.audits.attribute.numeric import NumericAudit, audit_numeric_attribute
 from recveil.audits.attribute.user_order import hash_rows
 from recveil.audits.verdicts import MARGIN, TargetAudit
+from recveil.core.device import check_device
+from recveil.core.option_types import (
+    CountOrZero,
+    Folds,
+    LeakRatio,
+    NonNegativeFloat,
+    Repeats,
+    SeedNumber,
+    Share,
+    check_fields,
+)
 from recveil.core.random import make_generator
 from recveil.core.result_parts import AttributeProtocol, ClassTarget, CurvePoint, NumericTarget
 from recveil.core.types import Attribute, FloatArray, IntArray
@@ -52,18 +63,22 @@ class AuditProtocol:
     """
 
     panel: str = "fast"
-    folds: int = 5
-    repeats: int = 2
-    margin: float = MARGIN
-    permutations: int = 0
-    leak_ratio: float | None = None
+    folds: Folds = 5
+    repeats: Repeats = 2
+    margin: Share = MARGIN
+    permutations: CountOrZero = 0
+    leak_ratio: LeakRatio | None = None
     surface: str = "user_vectors"
-    seed: int = 0
+    seed: SeedNumber = 0
     device: str | None = None
     curve: bool = False
     attacks: Mapping[str, Attack | Classifier] | None = None
-    max_repeats: int = 10
-    max_seconds: float = 60.0
+    max_repeats: CountOrZero = 10
+    max_seconds: NonNegativeFloat = 60.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, "")
+        check_device(self.device)
 
     @property
     def rules(self) -> CrossValidation:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from recveil.core.device import check_device
 from recveil.core.errors import UsageError
 from recveil.core.files import write_atomically
+from recveil.core.option_types import Count, SeedNumber, check_fields
 from recveil.core.outputs import check_outputs
 from recveil.core.result_parts import DefenseSummary, InputSummary, Utility
 from recveil.core.results import TrainingConfig, TrainResult
@@ -69,10 +71,14 @@ class TrainRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     defense: ChosenDefense | None = None
     targets: Sequence[str] = ()
-    k: int = 100
-    seed: int = 0
+    k: Count = 100
+    seed: SeedNumber = 0
     device: str | None = None
     command_line: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self, "")
+        check_device(self.device)
 
 
 def train_run(request: TrainRequest, out: Path) -> TrainResult:

@@ -14,6 +14,7 @@ import numpy as np
 from recveil.attacks.attribute.classifiers import BaggedAttack
 from recveil.attacks.attribute.tasks import Attack, Task
 from recveil.core.errors import UsageError
+from recveil.core.option_types import CountOrZero, Folds, LeakRatio, NonNegativeFloat, Repeats, check_fields
 from recveil.core.random import make_generator
 from recveil.core.types import FloatArray, IntArray, Scores
 
@@ -35,16 +36,17 @@ class CrossValidation:
             is that of the corrected resampled t.
     """
 
-    folds: int = 5
-    repeats: int = 2
-    inner_folds: int = 2
-    leak_ratio: float | None = None
-    permutations: int = 0
-    max_repeats: int = 0
-    max_seconds: float = 60.0
+    folds: Folds = 5
+    repeats: Repeats = 2
+    inner_folds: Folds = 2
+    leak_ratio: LeakRatio | None = None
+    permutations: CountOrZero = 0
+    max_repeats: CountOrZero = 0
+    max_seconds: NonNegativeFloat = 60.0
 
     def __post_init__(self) -> None:
-        if self.leak_ratio is not None and not 0 < self.leak_ratio <= 1 - 1 / self.folds + 1e-9:
+        check_fields(self, "")
+        if self.leak_ratio is not None and self.leak_ratio > 1 - 1 / self.folds + 1e-9:
             raise UsageError(
                 f"A leak ratio of {self.leak_ratio:g} is not possible with {self.folds} folds. It must lie above 0 and "
                 f"at or below {1 - 1 / self.folds:g}, the share of the users who are not under attack."

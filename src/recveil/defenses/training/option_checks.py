@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from recveil.core.device import resolve_device
+from recveil.core.device import check_device
 from recveil.core.errors import DataError, UsageError
 from recveil.core.option_types import check_fields
 from recveil.core.types import Attribute
@@ -23,8 +23,7 @@ class _PlacedOptions(Protocol):
 def check_training_options(options: _PlacedOptions) -> None:
     """Refuse options that are not as declared, and a device that does not exist."""
     check_fields(options)
-    if options.device is not None:
-        resolve_device(options.device)
+    check_device(options.device)
 
 
 def check_targets(targets: Sequence[Attribute], *, numbers: bool) -> int:
