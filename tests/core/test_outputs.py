@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from recveil.core.errors import UsageError
-from recveil.core.outputs import MAP_NAME, check_outputs, hold_outputs, locate_hidden_folder
+from recveil.core.errors import RecveilError, UsageError
+from recveil.core.outputs import (
+    MAP_NAME,
+    check_outputs,
+    explain_report_failure,
+    hold_outputs,
+    locate_hidden_folder,
+)
 
 
 def test_an_output_that_is_an_input_is_refused_through_links_too(tmp_path: Path) -> None:
@@ -81,3 +87,17 @@ def test_an_open_folder_made_by_others_is_refused(tmp_path: Path) -> None:
     locate_hidden_folder(tmp_path / "o.csv").chmod(0o777)
     with pytest.raises(UsageError, match="only you can read"), hold_outputs(tmp_path / "o.csv"):
         pass
+
+
+def test_a_report_that_fails_says_what_was_written_before_it() -> None:
+    class PanicException(BaseException):  # noqa: N818 - the name that the chart engine's library gives it
+        pass
+
+    with pytest.raises(MemoryError) as memory, explain_report_failure(Path("r.html"), Path("o.csv"), None):
+        raise MemoryError
+    assert memory.value.__notes__ == ["The report r.html was not written. Written before it: o.csv."]
+    with (
+        pytest.raises(RecveilError, match=r"r.html could not be drawn \(out of memory\). Written before it: o.csv."),
+        explain_report_failure(Path("r.html"), Path("o.csv")),
+    ):
+        raise PanicException("out of memory\nat line 3")

@@ -35,7 +35,7 @@ def test_a_document_survives_json_and_follows_its_schema(
     document: Document = request.getfixturevalue(name)
     path = tmp_path / "new" / "folder" / "result.json"  # parents are made
     document.write_json(path)
-    assert type(document).read_json(path) == document
+    assert type(document).read_json(path).to_json() == document.to_json()  # absolute paths in sentences are cut
     plain = json.loads(path.read_text())
     assert plain["command"] == document.command
     schema = json_schema()[type(document).__name__]

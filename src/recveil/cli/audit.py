@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +19,14 @@ from recveil.cli.options import (
     parse_names,
     takes,
 )
-from recveil.cli.output import check_inputs_exist, emit_json, print_notes, print_summary, show_progress
+from recveil.cli.output import (
+    check_inputs_exist,
+    emit_json,
+    print_notes,
+    print_summary,
+    read_command_line,
+    show_progress,
+)
 
 if TYPE_CHECKING:
     from recveil.audits.gates import Gate
@@ -82,6 +88,8 @@ def audit(options: AuditOptions) -> None:
     from recveil.workflows.audit import AuditOutputs, audit_files
     from recveil.workflows.audit_protocol import AuditProtocol
 
+    outputs = AuditOutputs(options.report, options.out, options.risk_out, options.junit, options.sarif, options.as_json)
+    outputs.check([("baseline", options.baseline)])
     baseline = None if options.baseline is None else read_baseline(options.baseline)
     protocol = AuditProtocol(
         panel=options.panel,
@@ -101,12 +109,10 @@ def audit(options: AuditOptions) -> None:
             make_input_files(options, options.recommendations),
             parse_names(options.target),
             protocol,
-            outputs=AuditOutputs(
-                options.report, options.out, options.risk_out, options.junit, options.sarif, options.as_json
-            ),
+            outputs=outputs,
             before=options.before,
             joint=options.joint,
-            command_line=sys.argv,
+            command_line=read_command_line(),
         )
     emit_json(result, as_json=options.as_json)
     print_summary(result, silent=options.is_silent)

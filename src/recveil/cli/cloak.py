@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +19,14 @@ from recveil.cli.options import (
     parse_options,
     takes,
 )
-from recveil.cli.output import check_inputs_exist, emit_json, print_line, print_summary, show_progress
+from recveil.cli.output import (
+    check_inputs_exist,
+    emit_json,
+    print_line,
+    print_summary,
+    read_command_line,
+    show_progress,
+)
 
 __all__ = ["CloakOptions", "cloak"]
 
@@ -92,7 +98,7 @@ def cloak(options: CloakOptions) -> None:
         engine=make_engine(options.engine, options.address),
         keep_target=options.keep_target,
         check=True,
-        command_line=sys.argv,
+        command_line=read_command_line(),
     )
     defense = ChosenDefense(options.method, {"strength": options.strength, **parse_options(options.option)})
     with show_progress(quiet=options.quiet):

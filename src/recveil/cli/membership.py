@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recveil.cli.options import CommonOptions, FailIf, JsonOut, Report, parse_names, parse_options, takes
-from recveil.cli.output import check_inputs_exist, emit_json, print_line, print_notes, show_progress
+from recveil.cli.output import check_inputs_exist, emit_json, print_line, print_notes, read_command_line, show_progress
 from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ def membership(options: MembershipOptions) -> None:
             items=ItemSource(options.item_vectors, options.item_texts),
             config=config,
             outputs=MembershipOutputs(options.report, options.out, options.scores_out),
-            command_line=sys.argv,
+            command_line=read_command_line(),
         )
     emit_json(result, as_json=options.as_json)
     _print_result(result, silent=options.is_silent)

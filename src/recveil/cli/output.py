@@ -20,6 +20,7 @@ import typer
 
 from recveil.cli.terminal import Terminated, end_on_signals, escape_text, has_terminal, settle_output, write_text
 from recveil.core.errors import DataError, RecveilError, RecveilWarning
+from recveil.core.path_names import hide_folders, shorten_document
 from recveil.core.progress import RowCount, report_progress
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "print_page",
     "print_summary",
     "print_training",
+    "read_command_line",
     "show_progress",
 ]
 
@@ -124,7 +126,12 @@ def emit_json(document: Document | Any, *, as_json: bool) -> None:
     """Print the document on stdout if JSON was asked for."""
     if as_json:
         plain = document.model_dump(mode="json") if hasattr(document, "model_dump") else document
-        write_text(sys.stdout, json.dumps(plain, indent=2, allow_nan=False) + "\n")
+        write_text(sys.stdout, json.dumps(shorten_document(plain), indent=2, allow_nan=False) + "\n")
+
+
+def read_command_line() -> list[str]:
+    """Return the command as it was typed; absolute paths are cut to their last component."""
+    return [hide_folders(argument) for argument in sys.argv]
 
 
 def show_progress(*, quiet: bool) -> AbstractContextManager[None]:

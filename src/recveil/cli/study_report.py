@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recveil.cli.options import Json, Quiet, takes
-from recveil.cli.output import emit_json, print_line, print_page
+from recveil.cli.output import emit_json, print_line, print_page, read_command_line
 from recveil.cli.study import ResultFolder, app
+
+if TYPE_CHECKING:
+    from recveil.core.results import StudyResult
 
 __all__ = ["app"]
 
@@ -45,16 +47,24 @@ def report(options: ReportOptions) -> None:
 
     Example: recveil study report studies/raid2025_table2 --out report.html
     """
-    from recveil.core.files import check_output_file
-    from recveil.report.study_page import form_of, write_figures, write_study
-    from recveil.studies.store import open_store
+    from recveil.core.outputs import check_outputs, hold_outputs
+    from recveil.report.study_page import form_of
+    from recveil.studies.store import OWN_NAMES, STUDY_FILE, open_store
     from recveil.studies.study_result import build_study_result
 
     form = options.form or form_of(options.out)
-    for path in (options.out, options.figures and options.figures / "figure.svg"):
-        if path is not None:
-            check_output_file(path)
-    result = build_study_result(open_store(options.folder), sys.argv)
+    figure = options.figures and options.figures / "figure.svg"
+    own_files = [("folder", options.folder / name) for name in (STUDY_FILE, *OWN_NAMES)]
+    check_outputs({"out": options.out, "figures": figure}, own_files)
+    result = build_study_result(open_store(options.folder), read_command_line())
+    with hold_outputs(options.out):
+        _write_outputs(result, options, form)
+
+
+def _write_outputs(result: StudyResult, options: ReportOptions, form: str) -> None:
+    """Write figures and report, and print what is to be printed."""
+    from recveil.report.study_page import write_figures, write_study
+
     if options.figures is not None:
         base = options.out.parent if options.out is not None else Path()
         drawn = write_figures(result, options.figures)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from recveil.cli.options import CommonOptions, DataName, Strength, Target, parse_names, parse_options, takes
-from recveil.cli.output import emit_json, print_line, print_training, show_progress
+from recveil.cli.output import emit_json, print_line, print_training, read_command_line, show_progress
 
 __all__ = ["TrainOptions", "train"]
 
@@ -58,7 +57,7 @@ def train(options: TrainOptions) -> None:
         k=options.k,
         seed=options.seed,
         device=options.device,
-        command_line=sys.argv,
+        command_line=read_command_line(),
     )
     with show_progress(quiet=options.quiet):
         result = train_run(request, options.out)

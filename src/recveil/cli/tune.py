@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recveil.cli.options import CommonOptions, DataName, parse_options, takes
-from recveil.cli.output import emit_json, print_line, print_notes
+from recveil.cli.output import emit_json, print_line, print_notes, read_command_line
 from recveil.cli.study import EngineOptions, make_engine
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def tune(options: TuneOptions) -> None:
         print_notes([f"{done} of {total} settings tried"], silent=options.quiet)
 
     config, engine = options.make_config(), make_engine(options)
-    result = tuning.tune(config, options.out, engine, command_line=sys.argv, on_progress=print_progress)
+    result = tuning.tune(config, options.out, engine, command_line=read_command_line(), on_progress=print_progress)
     result.write_json(options.out / "tune.json")
     with write_atomically(options.out / "frontier.svg") as temporary:
         temporary.write_text(frontier_svg(result), encoding="utf-8")

@@ -14,10 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from recveil.core.errors import UsageError
+from recveil.core.errors import RecveilError, UsageError
 from recveil.core.files import check_output_file, hide_name, remove_stale_files
 
-__all__ = ["LOCK_NAME", "MAP_NAME", "check_outputs", "hold_outputs", "hold_work_folder", "locate_hidden_folder"]
+__all__ = [
+    "LOCK_NAME",
+    "MAP_NAME",
+    "check_outputs",
+    "explain_report_failure",
+    "hold_outputs",
+    "hold_work_folder",
+    "locate_hidden_folder",
+]
 
 MAP_NAME, LOCK_NAME = "map.safetensors", "lock"
 
@@ -78,6 +86,23 @@ def _is_same(first: Path, second: Path) -> bool:
         return os.path.samefile(first, second)
     except OSError:
         return False
+
+
+@contextmanager
+def explain_report_failure(report: Path, *written: Path | None) -> Iterator[None]:
+    """Add to any error within this block that the report is missing and which outputs were written before it."""
+    names = [str(path) for path in written if path is not None]
+    remains = f" Written before it: {', '.join(names)}." if names else ""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        error.add_note(f"The report {report} was not written.{remains}")
+        raise
+    except BaseException as error:  # the chart engine ends so if it runs out of memory
+        if isinstance(error, SystemExit | GeneratorExit):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise RecveilError(f"The report {report} could not be drawn ({reason}).{remains}") from error
 
 
 def locate_hidden_folder(out: Path) -> Path:

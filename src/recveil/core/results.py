@@ -24,6 +24,7 @@ from recveil.core.membership_parts import (
     MembershipProtocol,
     MembershipUtility,
 )
+from recveil.core.path_names import shorten_document
 from recveil.core.result_parts import (
     AttributeProtocol,
     ClassTarget,
@@ -83,8 +84,8 @@ class Document(Part):
     warnings: list[str] = []
 
     def to_json(self) -> str:
-        """Return the document as JSON."""
-        return json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False) + "\n"
+        """Return the document as JSON; absolute paths in its sentences are cut to file names."""
+        return json.dumps(shorten_document(self.model_dump(mode="json")), indent=2, allow_nan=False) + "\n"
 
     def write_json(self, path: str | Path) -> None:
         """Write the document as JSON, whole or not at all."""

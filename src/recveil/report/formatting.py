@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recveil.core.path_names import hide_folders, shorten_paths
 from recveil.core.types import Estimate
 
 __all__ = [
@@ -30,15 +31,17 @@ __all__ = [
     "is_too_small",
     "join_names",
     "redact_sentence",
+    "replace_controls",
 ]
 
 MISSING = "–"
 MIN_USERS_SHOWN = 10
 """A group of fewer users is not described: its numbers would be those of people one can name."""
 
-_BIDIRECTIONAL = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-_ABSOLUTE_PATH = re.compile(r"(?:file://|~|[A-Za-z]:)?[/\\]")
-_PATH_IN_SENTENCE = re.compile(r"(?<![\w./\\:])(?:file://|~|[A-Za-z]:)?[/\\](?:[^\s'\"/\\,;]+[/\\])+([^\s'\"/\\,;]*)")
+_BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_BIDIRECTIONAL}]")
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,11 @@ def _replace_control(character: str) -> str:
         return " "
     hidden = unicodedata.category(character) in ("Cc", "Cs") or character in _BIDIRECTIONAL
     return "\ufffd" if hidden else character
+
+
+def replace_controls(page: str) -> str:
+    """Return a page of several lines in which control and bidirectional characters are replacement signs."""
+    return _CONTROL.sub("\ufffd", page)
 
 
 def finite_or_none(value: float | None) -> float | None:
@@ -111,19 +119,8 @@ def format_class_size(users: float | None) -> str:
 
 def redact_sentence(sentence: object) -> str:
     """Return the sentence without counts of fewer than ten users and without folders of the machine."""
-    shown = _PATH_IN_SENTENCE.sub(lambda match: match.group(1), format_text(sentence))
+    shown = shorten_paths(format_text(sentence))
     return re.sub(r"(?<![\d.,])\d(?= users?\b)", f"fewer than {MIN_USERS_SHOWN}", shown)
-
-
-def hide_folders(argument: str) -> str:
-    """Return the argument; absolute paths in it are cut to their last component."""
-    return "".join(_keep_last_component(part) for part in re.split(r"([=,])", argument))
-
-
-def _keep_last_component(part: str) -> str:
-    if not _ABSOLUTE_PATH.match(part):
-        return part
-    return re.split(r"[/\\]", part.rstrip("/\\"))[-1]
 
 
 def format_command(command_line: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from recveil.report.attribute_page import AttributePage, build_attribute_page
 from recveil.report.chart_style import CLASS_COLORS, RELEASE_COLORS
 from recveil.report.charts import draw
 from recveil.report.figures import Plot
+from recveil.report.formatting import replace_controls
 from recveil.report.membership_page import MembershipPage, build_membership_page
 from recveil.report.study_page import StudyPage, build_study_page
 from recveil.report.tuning_figure import build_tuning_page
@@ -35,7 +36,8 @@ def render(document: Document) -> str:
     """Return the page of a result document."""
     page = _build_page(document)
     template = _make_environment().get_template(f"{_TEMPLATES[type(page)]}.html.j2")
-    return template.render(page=page, colors=RELEASE_COLORS, class_colors=CLASS_COLORS, draw=_draw_markup)
+    text = template.render(page=page, colors=RELEASE_COLORS, class_colors=CLASS_COLORS, draw=_draw_markup)
+    return replace_controls(text)  # also in charts, whose texts take another way
 
 
 def write_report(document: Document, path: str | Path) -> None:

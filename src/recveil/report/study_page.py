@@ -138,9 +138,10 @@ def write_study(result: StudyResult, path: Path | None, form: str) -> str:
 def write_figures(result: StudyResult, folder: Path) -> list[Figure]:
     """Write every chart of the study as an SVG file into this folder, which must exist."""
     figures = []
+    study = re.sub(r"[^\w.-]+", "-", result.name)  # a name from a stranger's folder must not lead elsewhere
     for plot in describe_study(result):
         words = "-".join(re.findall(r"[a-z0-9]+", plot.title.lower()))
-        path = folder / f"{result.name}-{words}.svg"
+        path = folder / f"{study}-{words}.svg"
         with write_atomically(path) as temporary:
             temporary.write_text(draw_file(plot), encoding="utf-8")
         figures.append(Figure(title=plot.title, path=str(path)))

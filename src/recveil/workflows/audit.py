@@ -10,7 +10,7 @@ from recveil.attacks.attribute.panels import is_blind, missing_members, panel_na
 from recveil.audits.attribute.risk import UserRisk, check_risk_path, measure_user_risk, write_user_risk
 from recveil.audits.verdicts import TargetAudit
 from recveil.core.errors import UsageError
-from recveil.core.outputs import check_outputs, hold_outputs
+from recveil.core.outputs import check_outputs, explain_report_failure, hold_outputs
 from recveil.core.result_parts import InputSummary
 from recveil.core.results import AuditResult
 from recveil.core.timing import Clock
@@ -221,7 +221,8 @@ def _write_outputs(result: AuditResult, outputs: AuditOutputs, vectors: Vectors,
     if outputs.out is not None:
         result.write_json(outputs.out)
     if outputs.report is not None:
-        result.write_html(outputs.report)
+        with explain_report_failure(outputs.report, outputs.out, outputs.risk):
+            result.write_html(outputs.report)
 
 
 def _measure_risk(audit: TargetAudit) -> UserRisk:

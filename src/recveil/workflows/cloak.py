@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from recveil.core.errors import RecveilError, UsageError
-from recveil.core.outputs import check_outputs, hold_outputs
+from recveil.core.outputs import check_outputs, explain_report_failure, hold_outputs
 from recveil.core.protocols import UtilityLoss
 from recveil.core.result_parts import DefenseSummary, InputSummary, PartCounts
 from recveil.core.results import CloakResult
@@ -118,7 +118,8 @@ def cloak_files(
         result = cloak_input(files, names, defense, protocol, request)
         result = result.model_copy(update={"command_line": list(request.command_line)})
         if request.report is not None:
-            result.write_html(request.report)
+            with explain_report_failure(request.report, request.out):
+                result.write_html(request.report)
     return result
 
 

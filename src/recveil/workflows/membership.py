@@ -23,10 +23,12 @@ from recveil.audits.membership.platforms import ServingPolicy
 from recveil.audits.membership.references import ReferenceModels
 from recveil.audits.membership.scenarios import MethodConfig, PreparedScenario, TrainedScenario
 from recveil.audits.membership.verdict import DEFAULT_MARGIN, judge_membership
+from recveil.core.device import check_device
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.files import write_atomically
 from recveil.core.membership_parts import MembershipFindings, MembershipProtocol
-from recveil.core.outputs import check_outputs, hold_outputs
+from recveil.core.option_types import Count, SeedNumber, Share, check_fields
+from recveil.core.outputs import check_outputs, explain_report_failure, hold_outputs
 from recveil.core.protocols import MembershipAttack
 from recveil.core.results import MembershipResult
 from recveil.core.timing import Clock
@@ -54,9 +56,13 @@ class MembershipConfig:
     attacks: Sequence[str] | None = None
     attack_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     inductive: bool = False
-    margin: float = DEFAULT_MARGIN
-    seed: int = 0
+    margin: Share = DEFAULT_MARGIN
+    seed: SeedNumber = 0
     device: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, "")
+        check_device(self.device)
 
     @property
     def attack_names(self) -> list[str]:
@@ -124,11 +130,11 @@ class MembershipRequest(MembershipConfig):
     shadow_options: Mapping[str, Any] = field(default_factory=dict)
     serving: str = "fold-in"
     seen: str = "excluded"
-    k: int = 100
-    user_minimum: int | None = None
+    k: Count = 100
+    user_minimum: Count | None = None
     defense: str | None = None
     defense_options: Mapping[str, Any] = field(default_factory=dict)
-    references: int = 16
+    references: Count = 16
     signal: str = "rank-percentile"
     item_vectors: Path | None = None
     item_texts: Path | None = None
@@ -275,7 +281,8 @@ def _write_outputs(
     if outputs.out is not None:
         result.write_json(outputs.out)
     if outputs.report is not None:
-        result.write_html(outputs.report)
+        with explain_report_failure(outputs.report, outputs.out, outputs.scores):
+            result.write_html(outputs.report)
 
 
 def _write_scores(path: Path, users: NDArray[Any], audit: MembershipAudit) -> None:

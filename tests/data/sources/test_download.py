@@ -76,7 +76,7 @@ def publish(cache, pages, monkeypatch):
 
 
 def left(cache):
-    return sorted(path.name for path in cache.iterdir())
+    return sorted(path.name for path in cache.iterdir()) if cache.is_dir() else []
 
 
 @pytest.mark.parametrize("kind", ["md5", "sha256"])
@@ -218,3 +218,14 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setenv("RECVEIL_CACHE", str(tmp_path / "file"))
     with pytest.raises(UsageError, match="Cannot put 'ml-1m' into the cache"):
         fetch_dataset("ml-1m", source=tmp_path / "x.zip")
+
+
+def test_a_process_killed_while_a_data_set_is_replaced_loses_nothing(cache, tmp_path):
+    (tmp_path / "u.zip").write_bytes(ZIP)
+    fetch_dataset("ml-1m", source=tmp_path / "u.zip")
+    work = cache / ".ml-1m.recveil"
+    work.mkdir(mode=0o700)
+    (cache / "ml-1m").rename(work / "old")  # killed here
+    with pytest.raises(DataError):
+        fetch_dataset("ml-1m", source=tmp_path / "none.zip")
+    assert left(cache) == ["ml-1m"]

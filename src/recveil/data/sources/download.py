@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import shutil
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from urllib.parse import urlsplit
 
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.files import write_atomically
+from recveil.core.outputs import hold_work_folder, locate_hidden_folder
 from recveil.core.progress import track_progress
 from recveil.data.io import archive
 from recveil.data.sources.catalog import SOURCES, cache_folder, has_data
@@ -31,6 +31,7 @@ __all__ = ["fetch_dataset"]
 
 log = logging.getLogger(__name__)
 
+OLD_NAME = "old"
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_SECONDS = 60
 
@@ -54,11 +55,11 @@ def fetch_dataset(name: str, *, source: str | Path | None = None) -> Path:
         log.info("%s is in %s already; remove that folder to download it again.", name, target)
         return target
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{name}.") as folder:
-            content = Path(folder) / "content"
+        with hold_work_folder(locate_hidden_folder(target), target) as folder:
+            content = folder / "content"
+            _remove_remains(folder, target)
             if source is None:
-                _unpack_file(_download_file(name, Path(folder)), content)
+                _unpack_file(_download_file(name, folder), content)
             else:
                 _copy_source(Path(source).expanduser(), content, name)
             _check_content(content, name, source)
@@ -68,6 +69,14 @@ def fetch_dataset(name: str, *, source: str | Path | None = None) -> Path:
             f"Cannot put '{name}' into the cache {target.parent}: {error}. Set RECVEIL_CACHE to another folder."
         ) from error
     return target
+
+
+def _remove_remains(folder: Path, target: Path) -> None:
+    """Undo what a process that was killed had begun: put the former data set back, remove the rest."""
+    if (folder / OLD_NAME).exists() and not target.exists():
+        os.rename(folder / OLD_NAME, target)
+    for name in ("content", OLD_NAME):
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _copy_source(source: Path, content: Path, name: str) -> None:
@@ -102,7 +111,7 @@ def _check_content(content: Path, name: str, source: str | Path | None) -> None:
 
 def _replace_folder(content: Path, target: Path) -> None:
     if target.exists():
-        shutil.move(target, content.parent / "old")
+        shutil.move(target, content.parent / OLD_NAME)
     os.rename(content, target)
 
 
