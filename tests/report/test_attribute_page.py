@@ -53,7 +53,7 @@ def test_the_threat_model_follows_the_protocol(audit_result: AuditResult, cloak_
     assert "20 % of the users" in changed["Knows"]
 
 
-def test_small_classes_lose_their_numbers_not_their_row(cloak_result: CloakResult) -> None:
+def test_the_numbers_of_a_small_class_cannot_be_worked_out_from_the_others(cloak_result: CloakResult) -> None:
     gender = cloak_result.targets["gender"].model_copy(update={"counts": {"F": 7, "M": 1893}, "n_undisclosed": 4})
     classes = cloak_result.utility.per_class["gender"]
     few = {"ndcg@10": Estimate(0.1, 0.0, 0.2, 7)}
@@ -63,12 +63,13 @@ def test_small_classes_lose_their_numbers_not_their_row(cloak_result: CloakResul
     page = build_attribute_page(cloak_result.model_copy(update=changed))
     row = page.targets[0].classes[0]
     assert (row.label, row.size, [recall.value for recall in row.recalls]) == ("F", "fewer than 10", [MISSING] * 2)
-    confusion = next(plot for plot in page.targets[0].plots if plot.id == "gender.confusion.after")
-    assert {square.row for square in confusion.squares} == {"M"}
+    assert "gender.confusion.after" not in {plot.id for plot in page.targets[0].plots}
+    assert (page.targets[0].classes[1].size, page.targets[0].classes[1].recalls[0].value) == (MISSING, MISSING)
+    assert {row.accuracy for row in page.targets[0].references} == {MISSING}
+    assert {score.value for row in page.targets[0].attacks[0].rows[1:] for score in row.scores[2:4]} == {MISSING}
     cost = page.utility.classes[0]
     assert (cost.n, cost.before.value, cost.relative) == ("fewer than 10", MISSING, MISSING)
-    assert all("gender: F" not in {point.group for point in plot.points} for plot in page.utility.plots)
-    assert "fewer than 10 did not disclose" in page.top.measured[0]
+    assert {point.group for plot in page.utility.plots for point in plot.points} == {"Everyone"}
 
 
 def test_warnings_and_notes_are_redacted(cloak_result: CloakResult) -> None:

@@ -22,6 +22,8 @@ from recveil.report.formatting import (
     is_too_small,
     join_names,
     redact_sentence,
+    replace_controls,
+    select_hidden_classes,
 )
 
 
@@ -70,6 +72,27 @@ def test_text_replaces_what_cannot_be_shown_and_leaves_ordinary_letters() -> Non
 def test_small_classes_are_not_counted(users: int | None, small: bool) -> None:
     assert is_too_small(users) is small
     assert ("fewer" in format_class_size(users)) is small
+
+
+@pytest.mark.parametrize(
+    ("sizes", "hidden"),
+    [
+        ({"a": 197, "b": 197, "c": 6}, {"c", "a"}),
+        ({"a": 50, "b": 40, "c": 6, "d": 3}, {"c", "d", "b"}),
+        ({"a": 50, "b": 40, "c": 6, "d": 4}, {"c", "d"}),
+        ({"a": 90, "b": 5}, {"a", "b"}),
+        ({"a": 90, "b": 10, "c": None}, set()),
+        ({}, set()),
+    ],
+)
+def test_small_classes_hide_a_second_one_so_that_differences_tell_nothing(
+    sizes: dict[str, int | None], hidden: set[str]
+) -> None:
+    assert select_hidden_classes(sizes) == hidden
+
+
+def test_pages_of_several_lines_lose_control_characters() -> None:
+    assert replace_controls("<p>a\u202eb\x1bc</p>\n\t<p>") == "<p>a\ufffdb\ufffdc</p>\n\t<p>"
 
 
 def test_a_group_is_too_small_below_the_bound_of_the_audits() -> None:

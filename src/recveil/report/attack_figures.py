@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from recveil.core.result_parts import ClassTarget
 from recveil.core.types import Estimate
 from recveil.report.figures import HeatPlot, HeatSquare, IntervalPoint, Plot, build_dot_plot, make_point
-from recveil.report.formatting import finite_or_none, format_text, is_too_small
+from recveil.report.formatting import finite_or_none, format_text, select_hidden_classes
 
 __all__ = ["describe_attacks"]
 
@@ -61,8 +61,9 @@ def _describe_confusion(name: str, release: str, target: ClassTarget) -> list[He
 
 
 def _list_squares(target: ClassTarget) -> Iterator[HeatSquare]:
+    hidden = select_hidden_classes(target.counts)
     for truth, row in zip(target.labels, target.confusion, strict=False):
         for guess, value in zip(target.labels, row, strict=False):
             share = finite_or_none(value)
-            if share is not None and not is_too_small(target.counts.get(truth)):
+            if share is not None and truth not in hidden:
                 yield HeatSquare(format_text(truth), format_text(guess), share, f"{100 * share:.0f} %")

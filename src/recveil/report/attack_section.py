@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recveil.core.result_parts import AttackResult, ClassTarget, NumericAttackResult, NumericTarget
+from recveil.core.types import Estimate
 from recveil.report.attack_figures import describe_attacks
 from recveil.report.figures import Plot
 from recveil.report.formatting import (
@@ -19,6 +20,7 @@ from recveil.report.formatting import (
     format_text,
     is_too_small,
     redact_sentence,
+    select_hidden_classes,
 )
 from recveil.report.leak_figures import LeakSection, describe_leaks
 from recveil.report.page_parts import BADGES, Badge
@@ -181,46 +183,55 @@ def build_numeric_section(name: str, target: NumericTarget) -> NumericSection:
 
 def _build_attack_group(attack: str, releases: Releases) -> AttackGroup:
     rows = [
-        _build_attack_row(release, target.attacks.get(attack), is_headline=target.headline.attack == attack)
+        _build_attack_row(
+            release,
+            target.attacks.get(attack),
+            is_headline=target.headline.attack == attack,
+            hides_classes=bool(select_hidden_classes(target.counts)),
+        )
         for release, target in releases.items()
     ]
     return AttackGroup(format_text(attack), rows)
 
 
 def _build_attack_row(
-    release: str, result: AttackResult | NumericAttackResult | None, *, is_headline: bool
+    release: str, result: AttackResult | NumericAttackResult | None, *, is_headline: bool, hides_classes: bool = False
 ) -> AttackRow:
+    """Return the scores of an attacker; accuracy and macro F1 would tell of hidden classes, so they are hidden too."""
     flags = ["headline"] * is_headline
     if result is None:
         return AttackRow(release, [ShownEstimate()] * 5, flags)
     flags += ["inverted"] * result.inverted + ["degenerate"] * result.degenerate
+    scores: list[Estimate | None]
     if isinstance(result, NumericAttackResult):
         scores = [result.r2, result.advantage, result.correlation]
     else:
-        scores = [result.balanced_accuracy, result.advantage, result.accuracy, result.macro_f1, result.auc]
+        by_class = [None, None] if hides_classes else [result.accuracy, result.macro_f1]
+        scores = [result.balanced_accuracy, result.advantage, *by_class, result.auc]
     return AttackRow(release, [format_estimate(score) for score in scores], flags)
 
 
 def _build_class_row(label: str, target: ClassTarget, releases: Releases) -> ClassRow:
-    """Return the recall of a class by the headline attack; a class of too few users keeps its row only."""
-    size = target.counts.get(label)
+    """Return the recall of a class by the headline attack; a hidden class keeps its row only."""
+    size, is_hidden = target.counts.get(label), label in select_hidden_classes(target.counts)
     recalls = [
         audit.attacks[audit.headline.attack].recall if audit.headline.attack in audit.attacks else {}
         for audit in releases.values()
     ]
     return ClassRow(
         label=format_text(label),
-        size=format_class_size(size),
-        recalls=[format_estimate(None if is_too_small(size) else recall.get(label)) for recall in recalls],
+        size=MISSING if is_hidden and not is_too_small(size) else format_class_size(size),
+        recalls=[format_estimate(None if is_hidden else recall.get(label)) for recall in recalls],
     )
 
 
 def _list_references(target: ClassTarget, before: ClassTarget | None) -> list[ReferenceRow]:
     """Return guessing, the largest class, and the best possible attack where it is known."""
     chance, nothing = format_number(target.chance), format_number(0)
+    largest = MISSING if select_hidden_classes(target.counts) else format_number(target.majority)
     rows = [
         ReferenceRow("Chance", chance, nothing, MISSING),
-        ReferenceRow("Always the largest class", chance, nothing, format_number(target.majority)),
+        ReferenceRow("Always the largest class", chance, nothing, largest),
     ]
     best = target.best_possible if target.best_possible is not None or before is None else before.best_possible
     if best is not None:

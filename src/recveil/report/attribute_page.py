@@ -22,7 +22,6 @@ from recveil.report.formatting import (
     format_count,
     format_text,
     hide_folders,
-    is_too_small,
     join_names,
     redact_sentence,
 )
@@ -184,8 +183,7 @@ def _list_users(result: AttributeResult) -> list[str]:
         users = f"{format_class_size(target.n)} of {format_class_size(result.input.n_users)} users"
         if target.n_undisclosed:
             share = f" ({100 * target.n_undisclosed / max(result.input.n_users, 1):.0f} %)"
-            share = "" if is_too_small(target.n_undisclosed) else share
-            users += f"; {format_class_size(target.n_undisclosed)}{share} did not disclose it"
+            users += f"; {format_count(target.n_undisclosed)}{share} did not disclose it"
         groups.setdefault(users, []).append(name)
     return [f"{join_names(names)}: {users}." for users, names in groups.items()]
 

@@ -17,6 +17,7 @@ from recveil.report.formatting import (
     format_text,
     is_too_small,
     redact_sentence,
+    select_hidden_classes,
 )
 from recveil.report.statements import choose_main_metric, count_class_users, format_relative_change
 
@@ -64,16 +65,26 @@ def build_utility_section(utility: Utility | None) -> UtilitySection | None:
         return None
     metric = choose_main_metric(measured)
     groups = [(name, label, part) for name, classes in utility.per_class.items() for label, part in classes.items()]
+    hidden = {
+        (name, label)
+        for name, classes in utility.per_class.items()
+        for label in select_hidden_classes({key: count_class_users(part, metric) for key, part in classes.items()})
+    }
     shown = {"Everyone": utility} | {
         f"{format_text(name)}: {format_text(label)}": part
         for name, label, part in groups
-        if not is_too_small(count_class_users(part, metric))
+        if (name, label) not in hidden
     }
     return UtilitySection(
         metric=format_text(metric).upper(),
         is_compared=bool(utility.before),
         rows=[_build_row("", format_text(name).upper(), utility, name) for name in measured],
-        classes=[_build_class_row(name, label, part, metric) for name, label, part in groups],
+        classes=[
+            _build_hidden_row(name, label, count_class_users(part, metric))
+            if (name, label) in hidden
+            else _build_row(format_text(name), format_text(label), part, metric)
+            for name, label, part in groups
+        ],
         plots=_describe_utility(shown, metric) if utility.before else [],
         note=redact_sentence(utility.note),
     )
@@ -92,13 +103,11 @@ def _build_row(target: str, label: str, part: UtilityChange, metric: str) -> Uti
     )
 
 
-def _build_class_row(name: str, label: str, part: UtilityChange, metric: str) -> UtilityRow:
-    """Return the row of a class; a class of too few users keeps its name only."""
-    target, shown, users = format_text(name), format_text(label), count_class_users(part, metric)
-    if is_too_small(users):
-        nothing = ShownEstimate()
-        return UtilityRow(target, shown, format_class_size(users), nothing, nothing, nothing, MISSING)
-    return _build_row(target, shown, part, metric)
+def _build_hidden_row(name: str, label: str, users: float | None) -> UtilityRow:
+    """Return the row of a class whose numbers are not shown."""
+    size = format_class_size(users) if is_too_small(users) else MISSING
+    nothing = ShownEstimate()
+    return UtilityRow(format_text(name), format_text(label), size, nothing, nothing, nothing, MISSING)
 
 
 def _describe_utility(groups: Mapping[str, UtilityChange], metric: str) -> list[DotPlot]:

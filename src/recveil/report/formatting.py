@@ -9,7 +9,7 @@ import math
 import re
 import shlex
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recveil.core.path_names import hide_folders, shorten_paths
@@ -32,6 +32,7 @@ __all__ = [
     "join_names",
     "redact_sentence",
     "replace_controls",
+    "select_hidden_classes",
 ]
 
 MISSING = "–"
@@ -110,6 +111,22 @@ def format_estimate(estimate: Estimate | None, digits: int = 3, *, signed: bool 
 def is_too_small(users: float | None) -> bool:
     """Tell whether a group has so few users that its numbers would describe people."""
     return users is not None and users < MIN_USERS_SHOWN
+
+
+def select_hidden_classes(sizes: Mapping[str, float | None]) -> frozenset[str]:
+    """Select the classes whose numbers are not shown: those of too few users, and the next smallest.
+
+    The numbers of a single hidden class would follow from those of the others and of all users together. So at least
+    two classes are hidden, which have ten users or more together, or all classes.
+    """
+    hidden: list[str] = []
+    users = 0.0
+    for label, size in sorted(sizes.items(), key=lambda item: math.inf if item[1] is None else item[1]):
+        if not is_too_small(size) and (not hidden or (len(hidden) > 1 and users >= MIN_USERS_SHOWN)):
+            break
+        hidden.append(label)
+        users += size or 0.0
+    return frozenset(hidden)
 
 
 def format_class_size(users: float | None) -> str:

@@ -15,7 +15,7 @@ from recveil.report.formatting import (
     format_estimate,
     format_number,
     format_text,
-    is_too_small,
+    select_hidden_classes,
 )
 
 __all__ = [
@@ -121,10 +121,11 @@ def describe_cost(utility: Utility) -> str:
 
 
 def _describe_payers(name: str, classes: Mapping[str, UtilityChange], metric: str) -> str:
+    hidden = select_hidden_classes({label: count_class_users(part, metric) for label, part in classes.items()})
     changes = {
         format_text(label): change
         for label, part in classes.items()
-        if not is_too_small(count_class_users(part, metric)) and (change := _relative_change(part, metric)) is not None
+        if label not in hidden and (change := _relative_change(part, metric)) is not None
     }
     if not changes:
         return ""

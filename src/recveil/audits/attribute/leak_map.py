@@ -27,7 +27,7 @@ from recveil.core.types import FloatArray, IntArray
 __all__ = ["MIN_USERS_PER_NUMBER", "map_leaks"]
 
 MIN_USERS_PER_NUMBER = 10
-"""No number stands for fewer users than this."""
+"""Bins of fewer users are joined, cells and classes of fewer users left out; their sum follows from the others."""
 
 MAX_USERS = 50_000
 """Larger tables are sampled to this many users, evenly over the classes."""
