@@ -39,6 +39,7 @@ from recveil.core.types import Estimate
         (MemoryError(), 3, "Not enough memory"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (ZeroDivisionError("by zero"), 70, "fault of recveil"),
+        (UnicodeEncodeError("utf-8", "caf\udce9.csv", 3, 4, "surrogates"), 3, r"caf\udce9.csv is not UTF-8"),
         (typer.Exit(4), 4, ""),
     ],
 )

@@ -116,9 +116,11 @@ def test_stale_files_are_removed_and_those_being_written_stay(tmp_path: Path) ->
     assert sorted(os.listdir(tmp_path)) == [".o.csv.backup.csv", ".other.csv.0a1b2c3d.csv", "o.csv"]
 
 
-def test_a_very_long_name_can_be_written(tmp_path: Path) -> None:
-    path = tmp_path / ("ä" * 120 + ".parquet")
+@pytest.mark.parametrize("name", ["ä" * 120, os.fsdecode(b"caf\xe9")])
+def test_names_that_are_very_long_or_not_utf_8_can_be_written(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.parquet"
     with write_atomically(path) as temporary:
+        str(temporary).encode()
         temporary.write_text("x")
     assert path.read_text() == "x"
 

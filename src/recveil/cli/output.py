@@ -82,6 +82,9 @@ def guard(command: Callable[[], None], *, flags: Mapping[str, str] | None = None
     except BrokenPipeError:  # whoever reads our output has seen enough, as in `recveil list | head`
         settle_output()
         raise typer.Exit(0) from None
+    except UnicodeEncodeError as error:
+        name = error.object if isinstance(error.object, str) else "A name"
+        _stop(f"{name} is not UTF-8, and cannot be used. Rename the file or correct the text.", 3)
     except OSError as error:
         settle_output()  # it may have been stdout that is full
         place = f" {error.filename}" if error.filename else ""

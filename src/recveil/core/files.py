@@ -28,7 +28,10 @@ __all__ = [
 ]
 
 MAX_HIDDEN_NAME_BYTES = 200
-"""Longer names are hashed, so that a hidden name beside them is not too long for the file system."""
+"""Longer names are hashed, so that a hidden name beside them is not too long for the file system.
+
+Names that are not UTF-8 are hashed as well, since libraries cannot open them.
+"""
 
 TEMPORARY_PREFIX = "recveil-"
 MIN_STALE_SECONDS = 60.0
@@ -69,7 +72,8 @@ def make_folder(path: str | Path) -> Path:
 def hide_name(name: str) -> str:
     """Return the hidden name that temporary files of this file begin with."""
     encoded = os.fsencode(name)
-    return f".{name}" if len(encoded) <= MAX_HIDDEN_NAME_BYTES else f".{hashlib.sha256(encoded).hexdigest()[:32]}"
+    is_plain = len(encoded) <= MAX_HIDDEN_NAME_BYTES and not any("\ud800" <= letter <= "\udfff" for letter in name)
+    return f".{name}" if is_plain else f".{hashlib.sha256(encoded).hexdigest()[:32]}"
 
 
 @contextmanager
