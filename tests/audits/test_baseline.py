@@ -130,14 +130,17 @@ GOOD = document(gender=target(0.2, 0.3)).model_dump(mode="json")
         (b"", "is not a JSON document"),
         (b"\xff\xfe{\x00", "is not a JSON document"),
         (b"[" * 200_000, "is not a JSON document"),
-        (b"[1, 2]", "is not a result of `recveil audit`"),
+        (b"[1, 2]", "is not a JSON object"),
         (b"{}", "is not a result of `recveil audit`"),
         (json.dumps({"command": "audit", "schema": 1}).encode(), "has schema 1, and this version reads 2"),
         (json.dumps(GOOD | {"schema_version": 0}).encode(), "has schema 0, and this version reads 2"),
         (json.dumps(GOOD | {"command": "cloak"}).encode(), "is not a result of `recveil audit`"),
         (json.dumps(GOOD | {"targets": {}}).encode(), "names no audited attribute"),
-        (json.dumps(GOOD | {"targets": [1]}).encode(), "is damaged at 'targets'"),
-        (json.dumps(GOOD | {"targets": {"age": {"headline": 3}}}).encode(), "is damaged at 'targets.age"),
+        (json.dumps(GOOD | {"targets": [1]}).encode(), "is damaged (targets: "),
+        (json.dumps(GOOD | {"targets": {"age": {"headline": 3}}}).encode(), "is damaged (targets.age"),
+        (json.dumps(GOOD).replace("0.2,", f"{'9' * 400},").encode(), "an integer has 400 digits"),
+        (json.dumps(GOOD).replace("0.2,", "NaN,").encode(), "NaN is not a number"),
+        (json.dumps(GOOD).replace("0.2,", "[],").encode(), "is damaged (targets.gender"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_with_what_to_do(content: bytes, reason: str, tmp_path: Path) -> None:
@@ -151,5 +154,5 @@ def test_what_cannot_be_compared_is_refused_with_what_to_do(content: bytes, reas
 
 def test_a_baseline_that_is_not_there_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none.json", tmp_path):
-        with pytest.raises(DataError, match="Cannot read the baseline"):
+        with pytest.raises(DataError, match="The baseline .* cannot be read"):
             read_baseline(path)

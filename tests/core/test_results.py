@@ -77,13 +77,14 @@ def test_other_documents_damaged_files_and_unknown_keys_are_refused(audit_result
         "schema_version": json.dumps({**plain, "schema_version": 1}),
         "targets.gender.classes.headline.advantage": json.dumps(damaged),
         "surprise": json.dumps(unknown),
-        "the document": "{",
+        "not a JSON document": "{",
+        "NaN is not a number": '{"timings": NaN}',
     }
     for place, text in texts.items():
         (tmp_path / "r.json").write_text(text)
         with pytest.raises(DataError, match=place):
             AuditResult.read_json(tmp_path / "r.json")
-    with pytest.raises(DataError, match="Cannot read"):
+    with pytest.raises(DataError, match="cannot be read"):
         AuditResult.read_json(tmp_path / "nothing.json")
 
 

@@ -39,6 +39,17 @@ def test_estimates_survive_json_and_nan_becomes_null() -> None:
     assert back.n == 10
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [3, None, [], {}, {"value": "0.5"}, {"low": True}, {"high": []}, {"n": 1.5}, {"n": None}, {"n": "5"}],
+    ids=str,
+)
+def test_other_content_is_no_estimate(wrong: object) -> None:
+    content = {**Estimate(0.1, 0.0, 0.2, 5).to_dict(), **wrong} if wrong and isinstance(wrong, dict) else wrong
+    with pytest.raises(ValueError, match="an estimate needs"):
+        Estimate.from_dict(content)
+
+
 def test_a_record_is_one_flat_row_and_cannot_be_changed() -> None:
     r = Record("ml", "bprmf", "none", "mlp", "gender", 0, "advantage", Estimate(0.1, 0.0, 0.2, 5))
     assert r.to_dict()["estimate"] == {"value": 0.1, "low": 0.0, "high": 0.2, "n": 5}

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-from recveil.core.errors import DataError, UsageError
-from recveil.studies.cell_results import CellFailure, CellTiming
+from recveil.core.errors import DataError, RecveilError, UsageError
+from recveil.core.types import Estimate, Record
+from recveil.studies.cell_results import CellFailure, CellTiming, StoredTarget
 from recveil.studies.store import Store, create_store, describe_plan, open_store
+from recveil.studies.study_result import build_study_result
 
 
 @pytest.fixture
@@ -88,6 +93,37 @@ def test_a_damaged_file_is_one_error_that_names_it(store: Store, text: str) -> N
         (store.folder / part / "x.json").write_text(text)
         with pytest.raises(DataError, match=r"x\.json"):
             read("x")
+
+
+@pytest.mark.parametrize("value", [None, True, "x", [], {}, -1, 1.5, {"value": 1}], ids=str)
+def test_no_value_in_a_stored_cell_is_another_error(store: Store, chores: ModuleType, value: object) -> None:
+    cell = chores.plan().cells()[0]
+    record = Record("demo", "als", "none", "mlp", "gender", 0, "auc", Estimate(0.1, 0.0, 0.2, 5))
+    audit = StoredTarget(folds=[0.1, 0.2], n=5, counts={"f": 5}, notes=["one"])
+    result = replace(chores.invent(cell), records=[record])
+    result = replace(
+        result,
+        details=result.details.model_copy(
+            update={"base": result.attribute_details.ranks, "targets": {"gender": audit}}
+        ),
+    )
+    store.write_cell(result, CellTiming())
+    path = store.folder / "cells" / f"{cell.id}.json"
+    content = json.loads(path.read_text())
+    for place in _list_places(content):
+        damaged = json.loads(json.dumps(content))
+        holder = damaged
+        for step in place[:-1]:
+            holder = holder[step]
+        holder[place[-1]] = value
+        path.write_text(json.dumps(damaged))
+        with suppress(RecveilError):  # some values are allowed in some places
+            build_study_result(store).to_json()
+
+
+def _list_places(value: Any) -> list[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [(key, *rest) for key, each in inside for rest in ((), *_list_places(each))]
 
 
 def test_a_damaged_plan_or_timing_is_one_error_that_names_the_file(store: Store) -> None:

@@ -89,8 +89,12 @@ def test_files_are_served_by_products_and_hold_the_newest_item_out(tmp_path: Pat
 
 
 def test_a_run_without_its_config_is_refused(tmp_path: Path, vectors: Vectors) -> None:
-    with pytest.raises(DataError, match=r"no readable config\.json"):
+    with pytest.raises(DataError, match=r"config\.json cannot be read"):
         recommendations_from_run(tmp_path, vectors)
+    for seed in ("-1", "null", "1.5", "NaN", "true", '"0"', "9" * 400):
+        (tmp_path / "config.json").write_text(f'{{"model": "als", "data": "demo", "seed": {seed}}}')
+        with pytest.raises(DataError, match=r"config\.json is (damaged .seed|not a JSON document)"):
+            recommendations_from_run(tmp_path, vectors)
 
 
 def test_rankings_are_compared_user_by_user_overall_and_for_each_class() -> None:

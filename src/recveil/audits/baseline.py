@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -11,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from recveil.core.errors import DataError
+from recveil.core.json_files import describe_mistake, read_json_object
 from recveil.core.result_parts import AttributeProtocol, ClassTarget, NumericTarget, Verdict
 from recveil.core.results import SCHEMA_VERSION, AuditResult
 from recveil.core.types import Estimate
@@ -46,13 +46,8 @@ def read_baseline(path: str | Path) -> AuditResult:
     Raises:
         DataError: the file holds no audit that can be compared; the error says how to make one.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise DataError(f"Cannot read the baseline {path}: {error.strerror or error}. {ADVICE}.") from None
-    except (ValueError, RecursionError):
-        raise DataError(f"The baseline {path} is not a JSON document. {ADVICE}.") from None
-    if not isinstance(document, dict) or document.get("command") != "audit":
+    document = read_json_object(path, name=f"The baseline {path}", advice=f"{ADVICE}.")
+    if document.get("command") != "audit":
         raise DataError(f"The baseline {path} is not a result of `recveil audit`. {ADVICE}.")
     if document.get("schema_version") != SCHEMA_VERSION:
         given = str(document.get("schema_version", document.get("schema")))[:20]
@@ -60,9 +55,7 @@ def read_baseline(path: str | Path) -> AuditResult:
     try:
         baseline = AuditResult.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise DataError(f"The baseline {path} is damaged at '{place}' ({first['msg']}). {ADVICE}.") from None
+        raise DataError(f"The baseline {path} is damaged ({describe_mistake(error)}). {ADVICE}.") from None
     if not baseline.targets:
         raise DataError(f"The baseline {path} names no audited attribute. {ADVICE}.")
     return baseline

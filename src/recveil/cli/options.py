@@ -6,7 +6,6 @@ The options of a command are a dataclass; `takes` makes a command of a function 
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -18,6 +17,7 @@ import typer
 
 from recveil.cli.output import guard
 from recveil.core.errors import UsageError
+from recveil.core.json_files import parse_json
 
 __all__ = [
     "AuditRuleOptions",
@@ -202,7 +202,7 @@ def parse_options(texts: Sequence[str] | None) -> Mapping[str, Any]:
         if not equals or not name.strip():
             raise UsageError(f"Cannot read --option {text}. Write name=value, as in epochs=50.")
         try:
-            options[name.strip()] = json.loads(value)
-        except (json.JSONDecodeError, RecursionError, ValueError):
+            options[name.strip()] = parse_json(value)
+        except ValueError:
             options[name.strip()] = value
     return options

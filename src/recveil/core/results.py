@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from recveil.core.errors import DataError
 from recveil.core.files import write_atomically
+from recveil.core.json_files import describe_mistake, read_json_object
 from recveil.core.membership_parts import (
     FilteredCounts,
     ListDefenseSummary,
@@ -100,16 +101,12 @@ class Document(Part):
         Raises:
             DataError: the file is no such document.
         """
+        kind = f"{cls.__name__} of schema {SCHEMA_VERSION}"
+        content = read_json_object(path, name=str(path), advice=f"Name a {kind}.")
         try:
-            return cls.model_validate_json(Path(path).read_bytes())
-        except OSError as error:
-            raise DataError(f"Cannot read {path}: {error.strerror or error}.") from None
+            return cls.model_validate(content)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the document"
-            raise DataError(
-                f"{path} is not a {cls.__name__} of schema {SCHEMA_VERSION}: {place}: {first['msg']}."
-            ) from None
+            raise DataError(f"{path} is not a {kind}: {describe_mistake(error)}.") from None
 
     def to_html(self) -> str:
         """Return the report as one self-contained page."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -219,10 +220,19 @@ class Estimate:
         return {k: (None if isinstance(v, float) and not math.isfinite(v) else v) for k, v in asdict(self).items()}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the estimate of such a dict."""
-        number = {k: math.nan if data[k] is None else float(data[k]) for k in ("value", "low", "high")}
-        return cls(**number, n=int(data["n"]))
+    def from_dict(cls, data: object) -> Self:
+        """Return the estimate of such a dict.
+
+        Raises:
+            ValueError: the dict holds something else.
+        """
+        content: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
+        values = {key: content.get(key, "") for key in ("value", "low", "high", "n")}
+        is_plain = all(value is None or isinstance(value, Real) for value in values.values())
+        if not is_plain or bool in map(type, values.values()) or not isinstance(values["n"], Integral):
+            raise ValueError("an estimate needs the numbers value, low and high, or null, and a whole number n")
+        n = int(values.pop("n"))
+        return cls(**{key: math.nan if value is None else float(value) for key, value in values.items()}, n=n)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,11 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from recveil.core.errors import UsageError
 from recveil.core.files import check_output_file, check_output_folder, write_atomically
+from recveil.core.json_files import parse_json
 from recveil.core.outputs import locate_hidden_folder
 from recveil.data.io.vectors import PARQUET_SUFFIXES
 from recveil.defenses.embeddings.cell_maps import CellMap, StreamingDefense
@@ -167,6 +170,6 @@ def load_cell_map(folder: Path, job: str) -> tuple[CellMap, FitSummary] | None:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         if header.get("job") != job:
             return None
-        return CellMap.from_arrays(arrays), FitSummary(**json.loads(header["summary"]))
+        return CellMap.from_arrays(arrays), TypeAdapter(FitSummary).validate_python(parse_json(header["summary"]))
     except (SafetensorError, OSError, ValueError, TypeError, KeyError):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from recveil.audits.membership.item_source import ItemSource
 from recveil.audits.membership.platforms import ServingPolicy
 from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
 from recveil.core.errors import DataError, UsageError, unknown_name
+from recveil.core.json_files import parse_json
 from recveil.core.membership_parts import MembershipAttackResult, MembershipUtility
 from recveil.core.protocols import MembershipAttack, Recommender
 from recveil.core.timing import Clock
@@ -119,8 +119,8 @@ def _parse_option(text: str) -> tuple[str, Any]:
     if not equals or not name:
         raise UsageError(f"Cannot read '{text}' in the name of an attack. Write name:option=value.")
     try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
+        return name, parse_json(value)
+    except ValueError:
         return name, value
 
 

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.files import check_output_folder, write_atomically
+from recveil.core.json_files import describe_mistake, read_json_object
 from recveil.studies.cell_results import CellFailure, CellResult, CellTiming
 from recveil.studies.cells import VERSION, Cell
 from recveil.studies.plans import Plan
@@ -33,6 +34,7 @@ __all__ = ["Store", "create_store", "describe_plan", "open_store"]
 T = TypeVar("T")
 
 STUDY_FILE = "study.json"
+ADVICE = "Delete it and run the study again."
 CELLS, TIMINGS, FAILURES, RELEASES = "cells", "timings", "failures", "releases"
 OWN_NAMES = (CELLS, TIMINGS, FAILURES, RELEASES, "lock")
 """Names in a folder that a run left before its plan was written down."""
@@ -179,23 +181,14 @@ def _parse_file(path: Path, parse: Callable[[Mapping[str, Any]], T], content: Ma
     try:
         return parse(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        reason = describe_mistake(error)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = str(error)
-    raise DataError(f"{path} is damaged ({reason}). Delete it and run the study again.")
+    raise DataError(f"{path} is damaged ({reason}). {ADVICE}")
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"Cannot read {path}: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({error}). Delete it and run the study again.") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path} is not a file of results. Delete it and run the study again.")
-    return content
+    return read_json_object(path, name=str(path), advice=ADVICE)
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 from scipy import sparse
 
 from recveil.core.errors import DataError, UsageError
+from recveil.core.json_files import read_json_document
+from recveil.core.option_types import SeedNumber
 from recveil.core.protocols import UtilityLoss
 from recveil.core.random import make_generator
 from recveil.core.result_parts import Utility, UtilityChange
@@ -118,6 +120,16 @@ def recommendations_from_files(vectors: Vectors, items: Path, interactions: Path
     return Recommendations(split, lambda users, x: np.asarray(x @ table.x.T), table.x, everyone, note)
 
 
+class _RunConfig(BaseModel):
+    """What is read of a run's configuration."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+    model: str
+    data: str
+    seed: SeedNumber
+
+
 def recommendations_from_run(run: Path, vectors: Vectors) -> Recommendations:
     """Serve by the model in a folder that `recveil train` wrote, on the data it was trained on."""
     name, data, rows = load_run_data(run, vectors)
@@ -128,13 +140,12 @@ def recommendations_from_run(run: Path, vectors: Vectors) -> Recommendations:
 
 def load_run_data(run: Path, vectors: Vectors) -> tuple[str, Dataset, IntArray]:
     """Return the model's name, the data it was trained on, and the row of each of its users in the table."""
-    try:
-        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
-        model, name, seed = str(config["model"]), str(config["data"]), int(config["seed"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise DataError(f"{run} has no readable config.json, which names the data it was trained on.") from None
-    data = load_dataset_or_demo(name, seed=seed)
-    return model, data, require_positions(data.user_ids, vectors.ids, name, "user")
+    path = run / "config.json"
+    config = read_json_document(
+        path, _RunConfig, name=str(path), advice="It names the data that the model was trained on: train it again."
+    )
+    data = load_dataset_or_demo(config.data, seed=config.seed)
+    return config.model, data, require_positions(data.user_ids, vectors.ids, config.data, "user")
 
 
 def compare_rankings(

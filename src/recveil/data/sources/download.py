@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.files import write_atomically
+from recveil.core.json_files import parse_json
 from recveil.core.outputs import hold_work_folder, locate_hidden_folder
 from recveil.core.progress import track_progress
 from recveil.data.io import archive
@@ -193,7 +194,7 @@ def _read_pins(file: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     try:
-        pins = json.loads(file.read_text())
+        pins = parse_json(file.read_text())
     except ValueError:
         pins = None
     if not isinstance(pins, dict) or not all(isinstance(pin, str) for pin in pins.values()):
