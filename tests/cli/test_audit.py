@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,3 +85,26 @@ def test_ci_gets_its_files_and_the_last_release_is_not_undercut(tables: Path, re
     old = recveil(*AUDIT, "--baseline", "old.json", cwd=tables)
     assert old.returncode == 3
     assert "Run the audit of the last release again" in old.stderr
+
+
+def test_outputs_that_are_inputs_or_no_files_are_refused_before_the_work(tables: Path, recveil: Callable) -> None:
+    os.mkfifo(tables / "pipe")
+    (tables / "last.json").write_text("{}")
+    (tables / "soft.json").symlink_to("A.parquet")
+    os.link(tables / "E.parquet", tables / "hard.parquet")
+    before = {path.name: path.lstat() for path in tables.iterdir()}
+    for options, sentence in (
+        (("--report", "/dev/null"), "/dev/null: it is a device"),
+        (("--out", "pipe"), "pipe: it is a device, a pipe"),
+        (("--out", "soft.json"), "--out soft.json is --attributes"),
+        (("--risk-out", "hard.parquet"), "--risk-out hard.parquet is --embeddings"),
+        (("--baseline", "last.json", "--out", "last.json"), "--out last.json is --baseline"),
+        (("--junit", "x", "--sarif", "./x"), "--junit and --sarif are the same file"),
+    ):
+        done = recveil("audit", *FILES, *options, cwd=tables)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert sentence in done.stderr
+    after = {path.name: path.lstat() for path in tables.iterdir()}
+    assert {name: (s.st_ino, s.st_mtime_ns, s.st_mode) for name, s in after.items()} == {
+        name: (s.st_ino, s.st_mtime_ns, s.st_mode) for name, s in before.items()
+    }

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
+from recveil.core.outputs import hold_outputs
 from recveil.core.results import CloakResult
 
 FILES = ("--embeddings", "E.parquet", "--attributes", "A.parquet", "--target", "gender", "--device", "cpu")
@@ -70,3 +72,28 @@ def test_notes_go_to_stderr_and_words_to_stdout(tables: Path, recveil: Callable,
         assert fact in done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["before", "after", "both", "Wrote"]
     assert "were made one class" in (tables / "r.html").read_text()
+
+
+@pytest.mark.parametrize("stream", [(), ("--stream",)])
+def test_a_second_command_for_the_same_output_is_refused(
+    tables: Path, recveil: Callable, stream: tuple[str, ...]
+) -> None:
+    with hold_outputs(tables / "C.parquet"):
+        done = recveil("cloak", *FILES, *stream, "--method", "gaussian", "--out", "C.parquet", cwd=tables)
+    assert done.returncode == 2
+    assert "Another recveil job is writing C.parquet" in done.stderr
+    assert sorted(path.name for path in tables.iterdir()) == ["A.parquet", "E.parquet"]
+
+
+def test_a_report_that_cannot_be_drawn_does_not_lose_the_table(
+    tables: Path, recveil: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(document: object) -> str:
+        raise MemoryError
+
+    monkeypatch.setattr("recveil.report.html.render", fail)
+    command = ("cloak", *FILES, *QUICK, "--method", "gaussian", "--out", "C.parquet", "--report", "r.html")
+    done = recveil(*command, cwd=tables)
+    assert done.returncode == 3
+    assert "The report r.html was not written. Written before it: C.parquet." in done.stderr
+    assert sorted(path.name for path in tables.iterdir()) == ["A.parquet", "C.parquet", "E.parquet"]

@@ -38,3 +38,45 @@ def test_a_defended_run_is_written_and_told(data: Path, recveil: Callable) -> No
     plain = recveil("train", "--data", "data", "--out", "run", *model, "--json", cwd=data)
     assert plain.returncode == 0, plain.stderr
     assert TrainResult.model_validate_json(plain.stdout).targets == {}
+
+
+def test_a_run_does_not_replace_the_data_or_files_of_others(data: Path, recveil: Callable) -> None:
+    users = (data / "data" / "users.parquet").read_bytes()
+    (data / "link").symlink_to("data")
+    for name, out, sentence in (
+        ("data", "data", "lies in --data"),
+        ("data", "link", "lies in --data"),
+        ("demo", "data", "data holds users.parquet, which this command did not write"),
+    ):
+        done = recveil("train", "--data", name, "--out", out, cwd=data)
+        assert done.returncode == 2
+        assert sentence in done.stderr
+    assert (data / "data" / "users.parquet").read_bytes() == users
+    assert sorted(path.name for path in (data / "data").iterdir()) == ["interactions.parquet", "users.parquet"]
+
+
+def test_a_run_that_is_killed_or_replaced_is_never_a_mixture(
+    data: Path, recveil: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("train", "--data", "data", "--out", "run", "--k", "5", "--model", "puresvd")
+    done = recveil(*command, "--option", "embedding_size=4", cwd=data)
+    assert done.returncode == 0, done.stderr
+    assert (data / "run" / "attributes.parquet").stat().st_mode & 0o777 == 0o600
+    old = {path: path.read_bytes() for path in (data / "run").rglob("*") if path.is_file()}
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("recveil.workflows.train.write_lists", fail)
+        assert recveil(*command, "--option", "embedding_size=8", cwd=data).returncode == 130
+    assert {path: path.read_bytes() for path in (data / "run").rglob("*") if path.is_file()} == old
+    (data / "run" / ".recveil-incomplete").touch()  # as a kill leaves it while files are moved
+    for reader in (("audit",), ("cloak", "--out", "C.parquet")):
+        done = recveil(*reader, "--run", "run", cwd=data)
+        assert done.returncode == 3
+        assert "run holds files of two runs" in done.stderr
+    assert recveil("train", "--data", "data", "--out", "run", "--model", "itemknn", cwd=data).returncode == 0
+    left = sorted(str(path.relative_to(data / "run")) for path in (data / "run").rglob("*") if path.is_file())
+    assert "users.parquet" not in left  # the new model has no user vectors
+    assert ".recveil-incomplete" not in left

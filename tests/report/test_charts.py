@@ -4,7 +4,7 @@ import builtins
 
 import pytest
 
-from recveil.core.errors import MissingExtra
+from recveil.core.errors import DataError, MissingExtra
 from recveil.core.results import CloakResult
 from recveil.report.attribute_page import build_attribute_page
 from recveil.report.charts import draw, draw_file
@@ -56,4 +56,15 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(builtins, "__import__", fail)
     with pytest.raises(MissingExtra, match=r"vl_convert.*pip install 'recveil\[report\]'"):
+        draw(make_dots())
+
+
+def test_under_a_limit_on_memory_another_process_draws_and_its_end_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = draw(make_dots())
+    monkeypatch.setattr("resource.getrlimit", lambda _: (2**32, 2**32))
+    assert draw(make_dots()) == drawn
+    monkeypatch.setattr("recveil.report.charts.CONVERSION", "import os; os.abort()")
+    with pytest.raises(DataError, match="limit on memory"):
         draw(make_dots())

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import html
+import json
 import re
+import resource
+import subprocess
+import sys
 from typing import Any
 
-from recveil.core.errors import MissingExtra
+from recveil.core.errors import DataError, MissingExtra
 from recveil.report.chart_style import apply_style
 from recveil.report.class_charts import build_heat_chart, build_map_chart, build_step_chart
 from recveil.report.figures import (
@@ -36,13 +40,33 @@ from recveil.report.tradeoff_charts import (
 __all__ = ["draw", "draw_file"]
 
 FILE_INK = "#1b2026"
+CONVERSION = (
+    "import json, sys, vl_convert\n"
+    "sys.stdout.write(vl_convert.vegalite_to_svg(json.load(sys.stdin), allowed_base_urls=[]))"
+)
+"""Program that reads a chart and writes its SVG."""
 
 
 def draw(plot: Plot) -> str:
     """Return the figure as one `<svg>` element for a page, with all texts escaped."""
     altair, vl_convert = _import_libraries()
-    svg = vl_convert.vegalite_to_svg(apply_style(_build_chart(altair, plot)).to_dict(), allowed_base_urls=[])
+    chart = apply_style(_build_chart(altair, plot)).to_dict()
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        svg = vl_convert.vegalite_to_svg(chart, allowed_base_urls=[])
+    else:
+        svg = _convert_in_child(json.dumps(chart))
     return _make_embeddable(svg, plot)
+
+
+def _convert_in_child(chart: str) -> str:
+    """Draw in a process of its own: under a limit on memory the engine ends its process, and this one must go on."""
+    done = subprocess.run([sys.executable, "-c", CONVERSION], input=chart, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DataError(
+            "The chart engine does not run within the limit on memory of this process (`ulimit -v`). Raise the limit, "
+            "or leave the report out."
+        )
+    return done.stdout
 
 
 def draw_file(plot: Plot) -> str:
