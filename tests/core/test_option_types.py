@@ -109,7 +109,7 @@ def test_no_method_takes_a_number_that_makes_no_sense(registry: Registry[Any]) -
                 if value == [] and "tuple" in annotation:  # no hidden layer
                     continue
                 tried += 1
-                with pytest.raises(UsageError, match=f"The option '{option}' of .* is "):
+                with pytest.raises(UsageError, match=option):
                     registry.make(name, **{option: value})
     assert tried > 100
 

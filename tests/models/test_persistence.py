@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.random import make_generator
@@ -53,7 +56,55 @@ def test_an_empty_folder_an_unknown_model_and_unknown_options_are_errors(saved: 
         load_model(saved)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 9}'])
+@pytest.mark.parametrize("name", ["score", "fit", "__class__", "__dict__", "device", "epochs", "user_vectors_", "x"])
+def test_only_declared_learned_fields_are_set(saved: Path, name: str) -> None:
+    content = json.loads((saved / "model.json").read_text())
+    (saved / "model.json").write_text(json.dumps(content | {"learned": {**content["learned"], name: 1}}))
+    with pytest.raises(DataError, match=f"holds '{name}', which is no learned part of it"):
+        load_model(saved)
+    (saved / "model.json").write_text(json.dumps(content))
+    load_model(saved)
+    if name != "user_vectors_":
+        arrays = load_file(saved / "model.safetensors")
+        for key in (name, f"{name}.inside"):
+            save_file({**arrays, key: np.zeros((2, 2), np.float32)}, saved / "model.safetensors")
+            with pytest.raises(DataError, match=f"holds '{name}'"):
+                load_model(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda table: None, "lacks its learned part 'item_vectors_'"),
+        (lambda table: np.array(1.0, np.float32), "do not fit together"),
+        (lambda table: table.ravel(), "do not fit together"),
+        (lambda table: table[None], "do not fit together"),
+        (lambda table: table[:, :-1].copy(), "do not fit together"),
+        (lambda table: table.astype(np.int64), "no learned part"),
+        (lambda table: table * np.nan, "no learned part"),
+    ],
+)
+def test_arrays_of_another_shape_or_type_are_errors(saved: Path, change: Callable[..., Any], reason: str) -> None:
+    arrays = load_file(saved / "model.safetensors")
+    changed = {**arrays, "item_vectors_": change(arrays["item_vectors_"])}
+    save_file({name: array for name, array in changed.items() if array is not None}, saved / "model.safetensors")
+    with pytest.raises(DataError, match=reason):
+        load_model(saved)
+
+
+def test_options_that_the_model_refuses_are_errors_of_the_file(saved: Path) -> None:
+    content = json.loads((saved / "model.json").read_text())
+    for option in ({"epochs": -1}, {"reg": "much"}, {"embedding_size": True}):
+        (saved / "model.json").write_text(json.dumps(content | {"options": {**content["options"], **option}}))
+        with pytest.raises(DataError, match="does not take"):
+            load_model(saved)
+    for model in ([], {}, 3, None):
+        (saved / "model.json").write_text(json.dumps(content | {"model": model}))
+        with pytest.raises(DataError, match="model: Input should be a valid string"):
+            load_model(saved)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 9}', "[" * 5_000, '{"format": NaN}'])
 def test_a_broken_description_is_an_error(saved: Path, text: str) -> None:
     (saved / "model.json").write_text(text)
     with pytest.raises(DataError, match="model.json"):

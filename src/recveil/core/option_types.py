@@ -23,8 +23,8 @@ import numpy as np
 from pydantic import (
     ConfigDict,
     Field,
-    PydanticSchemaGenerationError,
     PydanticUndefinedAnnotation,
+    PydanticUserError,
     TypeAdapter,
     ValidationError,
 )
@@ -50,6 +50,7 @@ __all__ = [
     "check_fields",
     "describe_value",
     "parse_option_values",
+    "read_field_types",
 ]
 
 MAX_COUNT = 2**31 - 1
@@ -146,28 +147,36 @@ def _build_adapters(builder: Callable[..., Any]) -> Mapping[str, TypeAdapter[Any
             found[name] = TypeAdapter(
                 Annotated[annotation, Field(strict=False)] if is_tuple else annotation, config=STRICT
             )
-        except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation):
+        except (PydanticUserError, PydanticUndefinedAnnotation):
             continue
     return found
 
 
 def _read_annotations(builder: Callable[..., Any]) -> dict[str, Any]:
     """Read the annotations of the options; those that name types unknown at run time are left out."""
-    if is_dataclass(builder):
-        sources: list[Any] = [each for each in reversed(inspect.getmro(builder)) if is_dataclass(each)]
-        names = {each.name for each in fields(builder) if each.init}
-    else:
-        sources = [builder.__init__ if isinstance(builder, type) else builder]  # type: ignore[misc]
-        names = set(inspect.signature(builder).parameters)
+    if isinstance(builder, type) and is_dataclass(builder):
+        options = {each.name for each in fields(builder) if each.init}
+        return {name: hint for name, hint in read_field_types(builder).items() if name in options}
+    found = _resolve_annotations(builder.__init__ if isinstance(builder, type) else builder)  # type: ignore[misc]
+    return {name: hint for name, hint in found.items() if name != "return"}
+
+
+def read_field_types(dataclass_type: type) -> dict[str, Any]:
+    """Read the types of the fields of a dataclass; those that name types unknown at run time are left out."""
     found: dict[str, Any] = {}
-    for source in sources:
-        module = sys.modules.get(getattr(source, "__module__", ""))
-        for name, annotation in inspect.get_annotations(source).items():
-            if name not in names:
-                continue
-            holder: Any = SimpleNamespace(__annotations__={name: annotation})
-            try:
-                found[name] = get_type_hints(holder, vars(module) if module else {}, include_extras=True)[name]
-            except (NameError, TypeError, SyntaxError, AttributeError):
-                found.pop(name, None)
+    for each in reversed(inspect.getmro(dataclass_type)):
+        if is_dataclass(each):
+            found.update(_resolve_annotations(each))
+    return found
+
+
+def _resolve_annotations(source: Any) -> dict[str, Any]:
+    module = sys.modules.get(source.__module__)
+    found: dict[str, Any] = {}
+    for name, annotation in inspect.get_annotations(source).items():
+        holder: Any = SimpleNamespace(__annotations__={name: annotation})
+        try:
+            found[name] = get_type_hints(holder, vars(module) if module else {}, include_extras=True)[name]
+        except (NameError, TypeError, SyntaxError, AttributeError):
+            continue
     return found

@@ -104,14 +104,20 @@ class ItemKNN:
     def _build_history_matrix(self) -> sparse.csr_array:
         ones = np.ones(len(self.seen_item_), dtype=np.float32)
         shape = (len(self.user_vectors_), len(self.item_vectors_))
-        return sparse.csr_array((ones, self.seen_item_, self.seen_start_), shape=shape)
+        return _check_indices(sparse.csr_array((ones, self.seen_item_, self.seen_start_), shape=shape))
 
     def _build_weight_matrix(self) -> sparse.csr_array:
         """Build the matrix of similarities, seen item by scored item."""
         n_items, k = self.neighbor_.shape
         start = np.arange(n_items + 1) * k
         to_scored = sparse.csr_array((self.like_.ravel(), self.neighbor_.ravel(), start), shape=(n_items, n_items))
-        return sparse.csr_array(to_scored.T)
+        return sparse.csr_array(_check_indices(to_scored).T)
+
+
+def _check_indices(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Return the matrix; an index out of range, as in a damaged file, is a ValueError: SciPy would read past the end."""
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def _find_neighbors(matrix: sparse.csr_array, neighbors: int) -> tuple[IntArray, FloatArray]:

@@ -134,6 +134,12 @@ def recommendations_from_run(run: Path, vectors: Vectors) -> Recommendations:
     """Serve by the model in a folder that `recveil train` wrote, on the data it was trained on."""
     name, data, rows = load_run_data(run, vectors)
     model = load_model(run / "model")
+    known, trained = (len(model.user_vectors_), len(model.item_vectors_)), (data.n_users, data.n_items)
+    if known != trained:
+        raise DataError(
+            f"The model in {run} knows {known[0]:,} users and {known[1]:,} items, and the data that it was trained on "
+            f"have {trained[0]:,} and {trained[1]:,}. Train it again."
+        )
     items = model.item_vectors_ if MODELS.traits(name).dot_product else None
     return Recommendations(leave_one_out(data), model.score, items, rows)
 
