@@ -115,7 +115,7 @@ class ItemKNN:
 
 
 def _check_indices(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Return the matrix; an index out of range, as in a damaged file, is a ValueError: SciPy would read past the end."""
+    """Return the matrix; an index out of range is a ValueError, before SciPy reads past the end."""
     matrix.check_format(full_check=True)
     return matrix
 
