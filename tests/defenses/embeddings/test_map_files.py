@@ -61,12 +61,17 @@ def test_what_is_no_map_is_refused(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"stages": ["AffineMap", "AffineMap"]}, "are missing"),
-        ({"stages": ["Pickled"]}, "are missing"),
+        ({"stages": ["Pickled"]}, "header of the map .* is damaged .stages.0"),
         ({"stages": ["SlicedMap"]}, "are missing"),
-        ({"strength": 2.0}, "are missing"),
-        ({"options": {"strength": [1]}}, "are missing"),
+        ({"strength": 2.0}, "is damaged .strength"),
+        ({"options": {"strength": [1]}}, "is damaged .options.strength"),
         ({"dimensions": 4}, "do not fit together"),
         ({"classes": [["f", "m"], ["a"]]}, "do not fit together"),
+        ({"feature_names": ["a"]}, "do not fit together"),
+        ({"stages": []}, "do not fit together"),
+        ({"norm": float("nan")}, "NaN is not a number"),
+        ({"dimensions": 10**40}, "an integer has 41 digits"),
+        ({"options": {"strength": 3}}, "another version or package"),
         ({"method": "attrcloak"}, "keeps no map"),
         ({"method": "os.system"}, "another version or package"),
         ({"options": {"speed": 1}}, "another version or package"),
@@ -82,5 +87,35 @@ def test_a_map_with_parts_missing_or_changed_is_refused(change: dict[str, Any], 
 @pytest.mark.parametrize("header", [["a list"], "text", {}])
 def test_a_header_of_another_form_is_refused(header: object, tmp_path: Path) -> None:
     write_map(tmp_path / "map", {}, header)
-    with pytest.raises(DataError, match="are missing"):
+    with pytest.raises(DataError, match="The header of the map in .* is damaged"):
         load_map(tmp_path / "map")
+
+
+@pytest.mark.parametrize("name", ["0.keys", "0.center", "0.A", "0.m", "0.regularized", "0.x", "9.m", "score"])
+def test_arrays_of_another_shape_or_type_are_refused(name: str, tmp_path: Path) -> None:
+    arrays, header = save_gaussian(tmp_path / "map")
+    array = arrays.get(name, np.ones(1))
+    changes = [
+        array[0],
+        array[None],
+        array[:-1],
+        array[:0],
+        array.ravel()[:1],
+        array.astype(bool),
+        array.astype(np.int8),
+    ]
+    changes += [
+        np.array(1.0),
+        np.array(1),
+        np.full(array.shape, np.nan),
+        np.full(array.shape, np.inf),
+        array.astype(np.complex64),
+    ]
+    for change in changes:
+        if name == "0.keys" and (change.dtype, change.shape) == (np.int8, array.shape):
+            continue  # other integers are as good
+        write_map(tmp_path / "map", {**arrays, name: np.ascontiguousarray(change)}, header)
+        with pytest.raises(DataError, match="the map in|as a saved map"):
+            load_map(tmp_path / "map")
+    write_map(tmp_path / "map", arrays, header)
+    load_map(tmp_path / "map")

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recveil.core.errors import DataError
 from recveil.core.files import write_atomically
+from recveil.core.json_files import describe_mistake, parse_json
 from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, SlicedMap, Stage
 
 __all__ = ["Option", "SavedMap"]
@@ -89,9 +90,14 @@ class SavedMap:
         """Read a file that `write_file` wrote; a file with parts missing or of other shapes is an error."""
         header, arrays = _read_parts(Path(path))
         stages = [_read_stage(kind, n, arrays, path) for n, kind in enumerate(header.stages)]
+        n_names = header.dimensions if header.feature_names is None else len(header.feature_names)
+        n_arrays = sum(1 + len(stage.to_tensors()) for _, stage in stages)
+        fits = n_names == header.dimensions and n_arrays == len(arrays)
         for keys, stage in stages:
-            if not stage.has_shape(len(keys), header.dimensions) or keys.shape[1:] != (len(header.classes),):
-                raise DataError(f"Parts of the map in {path} do not fit together. {ADVICE}")
+            has_keys = keys.ndim == 2 and keys.shape[1] == len(header.classes)
+            fits = fits and has_keys and stage.has_shape(len(keys), header.dimensions)
+        if not fits:
+            raise DataError(f"Parts of the map in {path} do not fit together. {ADVICE}")
         fitted = FittedMap(stages, header.strength, header.norm, header.dimensions)
         classes = [np.array(labels, dtype=None if labels else np.int64) for labels in header.classes]
         return cls(header.method, header.options, classes, header.feature_names, fitted)
@@ -100,6 +106,10 @@ class SavedMap:
 def _read_stage(kind: str, number: int, arrays: dict[str, NDArray[Any]], path: str | Path) -> Stage:
     prefix = f"{number}."
     parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    for name, array in parts.items():
+        kind_of_number = np.integer if name == "keys" else np.floating
+        if not array.ndim or not np.issubdtype(array.dtype, kind_of_number) or not np.isfinite(array).all():
+            raise DataError(f"'{name}' of the map in {path} is not an array of finite numbers. {ADVICE}")
     try:
         keys = parts.pop("keys")
         return keys, STAGE_TYPES[kind](**{name: torch.from_numpy(array) for name, array in parts.items()})  # type: ignore[arg-type]
@@ -114,11 +124,13 @@ def _read_parts(path: Path) -> tuple[_Header, dict[str, NDArray[Any]]]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, LookupError, TypeError, ValueError) as error:  # the last three: number formats
         raise DataError(f"{path} cannot be read as a saved map ({error}). {ADVICE}") from error
     if metadata.get("format") != FORMAT:
         raise DataError(f"{path} is not a saved map ('{FORMAT}'). Name a file that `save` of a defense wrote.")
     try:
-        return _Header.model_validate_json(metadata.get("header", "")), arrays
-    except ValidationError:
-        raise DataError(f"Parts of the map in {path} are missing. {ADVICE}") from None
+        return _Header.model_validate(parse_json(metadata.get("header", ""))), arrays
+    except ValidationError as error:
+        raise DataError(f"The header of the map in {path} is damaged ({describe_mistake(error)}). {ADVICE}") from None
+    except ValueError as error:
+        raise DataError(f"The header of the map in {path} is not a JSON document ({error}). {ADVICE}") from None
