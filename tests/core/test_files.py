@@ -1,10 +1,11 @@
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from recveil.core.errors import UsageError
+from recveil.core.errors import DataError, UsageError
 from recveil.core.files import (
     check_output_file,
     check_output_folder,
@@ -137,3 +138,14 @@ def test_temporary_folders_of_killed_processes_are_removed(tmp_path: Path, monke
         with make_temporary_folder():  # the first one is held, however old
             assert folder.is_dir()
     assert sorted(os.listdir(tmp_path)) == ["recveil-11111111", "recveil-else"]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), OSError("8 requested and 2 written")]
+)
+def test_a_full_disk_is_one_sentence_that_names_the_file(tmp_path: Path, error: OSError) -> None:
+    with pytest.raises(DataError, match="no room left for .*a.npy"), write_atomically(tmp_path / "a.npy"):
+        raise error
+    with pytest.raises(PermissionError), write_atomically(tmp_path / "a.npy"):
+        raise PermissionError(errno.EACCES, "Permission denied")
+    assert os.listdir(tmp_path) == []

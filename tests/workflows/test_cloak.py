@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from recveil.core.errors import UsageError
+from recveil.core.errors import DataError, UsageError
 from recveil.core.result_parts import InputSummary
 from recveil.core.results import CloakResult
 from recveil.core.types import Attribute, Dataset
@@ -20,7 +20,7 @@ from recveil.data.io.tables import read_table
 from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.defenses import DEFENSES
 from recveil.workflows.audit_protocol import AuditProtocol
-from recveil.workflows.cloak import ClearTable, CloakRequest, cloak_files, cloak_table
+from recveil.workflows.cloak import ClearTable, CloakRequest, _read_recommendations, cloak_files, cloak_table
 from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.inputs import InputFiles
 
@@ -186,3 +186,13 @@ def test_a_table_of_5000_columns_is_refused_at_once(tmp_path: Path, quick: Audit
     with pytest.raises(UsageError, match="more than 1,024"):
         cloak(files, ChosenDefense("sliced"), quick, tmp_path / "out.pq")
     assert [path.name for path in tmp_path.iterdir()] == ["u.pq"]
+
+
+def test_a_warning_names_no_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise DataError("demo names 3 unknown users, for instance 'u17' and more. Give the same users.")
+
+    monkeypatch.setattr("recveil.workflows.cloak.recommendations_from_run", fail)
+    served, [warning] = _read_recommendations(InputFiles(None, None, run=tmp_path), None, 0)
+    assert served is None
+    assert warning.endswith("demo names 3 unknown users and more. Give the same users.")

@@ -54,7 +54,7 @@ def report(options: ReportOptions) -> None:
 
     form = options.form or form_of(options.out)
     figure = options.figures and options.figures / "figure.svg"
-    own_files = [("folder", options.folder / name) for name in (STUDY_FILE, *OWN_NAMES)]
+    own_files = [("study", options.folder / name) for name in (STUDY_FILE, *OWN_NAMES)]
     check_outputs({"out": options.out, "figures": figure}, own_files)
     result = build_study_result(open_store(options.folder), read_command_line())
     with hold_outputs(options.out):

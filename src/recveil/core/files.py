@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -15,11 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from recveil.core.errors import UsageError
+from recveil.core.errors import DataError, UsageError
 
 __all__ = [
     "check_output_file",
     "check_output_folder",
+    "explain_full_disk",
     "hide_name",
     "make_folder",
     "make_temporary_folder",
@@ -92,13 +94,36 @@ def write_atomically(path: str | Path, *, private: bool = False) -> Iterator[Pat
         fcntl.flock(handle, fcntl.LOCK_EX)  # tells a file that is being written from one that was left behind
         replaced = place if place.exists() and not private else temporary
         mode = stat.S_IMODE(replaced.stat().st_mode)
-        yield temporary
+        with explain_full_disk(Path(path)):
+            yield temporary
         os.chmod(temporary, mode)
         os.replace(temporary, place)
     finally:
         if handle is not None:
             os.close(handle)
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def explain_full_disk(path: Path) -> Iterator[None]:
+    """Turn the errors of libraries on a full disk within this block into one sentence that names the file."""
+    try:
+        yield
+    except Exception as error:
+        if _is_disk_full(error):
+            raise DataError(f"There is no room left for {path}. Free some space.") from error
+        raise
+
+
+def _is_disk_full(error: Exception) -> bool:
+    """Tell whether the disk is full; of libraries only NumPy's and the system's errors are an OSError."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    if not isinstance(error, OSError) and type(error).__name__ != "SafetensorError":
+        return False
+    # Arrow and safetensors give no number; NumPy says how much of an array it could write, and nothing else.
+    is_short_write = isinstance(error, OSError) and error.errno is None and " requested and " in str(error)
+    return is_short_write or "No space left" in str(error) or "quota exceeded" in str(error)
 
 
 def remove_stale_files(path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -322,7 +323,9 @@ def _read_recommendations(files: InputFiles, vectors: Vectors, seed: int) -> tup
         try:
             return recommendations_from_run(files.run, vectors), []
         except RecveilError as error:
-            return None, [f"The recommendations were not measured. {error}"]
+            # Results are passed on, so the example of a user that an error may give is left out.
+            reason = re.sub(r", for instance '.*?'(?=[ .,;])", "", str(error))
+            return None, [f"The recommendations were not measured. {reason}"]
     if files.item_embeddings is not None and files.interactions is not None:
         return recommendations_from_files(vectors, files.item_embeddings, files.interactions, seed=seed), []
     if files.item_embeddings is not None or files.interactions is not None:
