@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from recveil.core.errors import RecveilError, UsageError
+from recveil.core.files import write_atomically
 from recveil.core.outputs import (
     MAP_NAME,
     check_outputs,
@@ -101,3 +103,15 @@ def test_a_report_that_fails_says_what_was_written_before_it() -> None:
         explain_report_failure(Path("r.html"), Path("o.csv")),
     ):
         raise PanicException("out of memory\nat line 3")
+
+
+def test_a_file_system_without_locks_is_written_to_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    with hold_outputs(tmp_path / "o.csv"), write_atomically(tmp_path / "o.csv") as temporary:
+        temporary.write_text("x")
+    assert os.listdir(tmp_path) == ["o.csv"]

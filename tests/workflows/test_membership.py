@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from recveil.attacks.membership import MEMBERSHIP_ATTACKS
 from recveil.attacks.membership.rules import RULES
+from recveil.audits.membership.audit import MembershipAudit
+from recveil.audits.membership.item_source import ItemSource
+from recveil.audits.membership.observed_scenario import ObservedScenario
 from recveil.audits.membership.platforms import ServingPolicy
 from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
 from recveil.core.errors import UsageError
@@ -18,6 +22,7 @@ from recveil.workflows.membership import (
     MembershipConfig,
     MembershipOutputs,
     MembershipRequest,
+    _write_scores,
     run_membership,
     run_membership_on_data,
 )
@@ -57,6 +62,28 @@ def test_unwritable_files_are_refused_before_the_work(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError):
             run_membership(DEMO, config=RULES_ONLY, outputs=outputs)
+
+
+def test_files_that_are_read_are_not_written(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("target_lists", "shadow_histories", "shadow_lists", "shadow_members")}
+    for path in (tmp_path / "t.csv", tmp_path / "items.csv", *files.values()):
+        path.write_text("user_id,item_id,rank\n")
+    scenario = ObservedScenario(target_histories=tmp_path / "t.csv", **files)
+    items = ItemSource(texts=tmp_path / "items.csv")
+    for name, argument in (("t.csv", "target_histories"), ("items.csv", "item_texts")):
+        with pytest.raises(UsageError, match=f"`scores_out` .* is `{argument}`"):
+            run_membership(scenario, items=items, config=RULES_ONLY, outputs=MembershipOutputs(scores=tmp_path / name))
+
+
+def test_ids_in_a_csv_file_of_scores_are_no_formulas(tmp_path: Path) -> None:
+    users = np.array(["=1+1", "@x", "-2", "plain", "a=b"], dtype=object)
+    audit = MembershipAudit({}, {"popular": np.zeros(5)}, np.arange(5), None)
+    _write_scores(tmp_path / "s.csv", users, audit)
+    lines = (tmp_path / "s.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[0].strip('"') for line in lines] == ["'=1+1", "'@x", "'-2", "plain", "a=b"]
+    assert (tmp_path / "s.csv").stat().st_mode & 0o777 == 0o600
+    _write_scores(tmp_path / "s.parquet", users, audit)
+    assert pq.read_table(tmp_path / "s.parquet")["user_id"].to_pylist() == users.tolist()
 
 
 def test_the_result_names_no_user_and_the_scores_do(tmp_path: Path) -> None:

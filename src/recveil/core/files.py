@@ -91,7 +91,8 @@ def write_atomically(path: str | Path, *, private: bool = False) -> Iterator[Pat
     handle = None
     try:
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666)
-        fcntl.flock(handle, fcntl.LOCK_EX)  # tells a file that is being written from one that was left behind
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)  # tells a file that is being written from one that was left behind
         replaced = place if place.exists() and not private else temporary
         mode = stat.S_IMODE(replaced.stat().st_mode)
         with explain_full_disk(Path(path)):

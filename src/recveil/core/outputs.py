@@ -6,6 +6,7 @@ system releases it if the process dies, so the output can be written again at on
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -190,6 +191,10 @@ def _lock_folder(folder: Path, out: Path) -> int:
             raise UsageError(
                 f"Another recveil job is writing {out}. Wait until it has ended, or name another output."
             ) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):
+                raise
+            return handle  # a file system without locks
         os.close(handle)  # the lock of a job that ended just now
 
 

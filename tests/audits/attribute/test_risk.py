@@ -148,6 +148,7 @@ def test_the_file_holds_one_row_for_each_user_and_target_under_their_own_id(tmp_
     half = measure_user_risk({"a": [make_trial(beliefs, truth)]}, 40, users=np.arange(40) + 10)
     path = tmp_path / "risk.parquet"
     write_user_risk(path, ids, {"gender": half, "age": half})
+    assert path.stat().st_mode & 0o777 == 0o600
     table = pq.read_table(path)
     assert table.num_rows == 80
     gender = table.slice(0, 40).to_pydict()
