@@ -1,24 +1,26 @@
-"""Kernel ridge regression, with the kernel, its bandwidth and the ridge chosen on held-out rows.
+"""Kernel ridge regression, exact, with the kernel, its bandwidth and the ridge chosen on held-out rows.
 
-The prediction for row x is sum_i a_i k(x, x_i) with a = (K + ridge / weights)^-1 (targets - mean). Read as a Gaussian
-process, the ridge is the variance of the noise over that of the signal, which does not change with the number of rows.
-So a setting that was chosen on a part of the rows is used for all of them.
+The prediction for row x is sum_i a_i k(x, x_i) with a = (K + ridge / weights)^-1 (targets - mean), found by conjugate
+gradients. Kernels centered at a sample of the rows (Nystroem) would be quicker, and miss what differs in small
+neighborhoods. Read as a Gaussian process, the ridge is the variance of the noise over that of the signal, which does
+not change with the number of rows. So a setting that was chosen on a part of the rows is used for all of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial.distance import cdist
+import torch
+from torch import Tensor
 
 from recveil.core.types import FloatArray
 
-__all__ = ["KernelRegression", "KernelSetting", "choose_setting", "standardize_columns"]
+__all__ = ["KernelSetting", "choose_setting", "compute_kernel", "solve_ridge", "standardize_columns"]
 
 KERNELS = ("rbf", "laplace")
-BANDWIDTHS = (0.35, 1.0)
+BANDWIDTHS = (0.2, 0.45, 1.0)
 """Bandwidths to choose from, relative to the median distance of two rows."""
 
 RIDGES = (0.3, 3.0, 30.0)
@@ -28,21 +30,19 @@ MAX_ROWS_TO_CHOOSE = 8_000
 """Rows on which the setting is chosen. With few rows a weak signal in small neighborhoods is not seen, and a setting
 is chosen that misses it with many rows too."""
 
-MAX_LANDMARKS = 1_000
-"""Rows at which kernels are centered; with fewer rows than this the regression is exact, with more it is Nystroem's."""
+MAX_STEPS = 40
+"""Steps of conjugate gradients. The ridge keeps the system well conditioned, so that few are needed."""
 
-BLOCK_ROWS = 8_192
-"""Rows whose kernel values are held at once."""
+TOLERANCE = 1e-3
+"""Length of the residual, relative to the start, at which the steps end."""
 
 
-@dataclass(frozen=True)
-class KernelSetting:
-    """A kernel, its bandwidth in units of distance, the ridge, and the squared error on held-out rows."""
+class KernelSetting(NamedTuple):
+    """A kernel, its bandwidth in units of distance, and the ridge."""
 
     kernel: str
     bandwidth: float
     ridge: float
-    error: float = np.inf
 
 
 def standardize_columns(x: FloatArray) -> FloatArray:
@@ -53,66 +53,64 @@ def standardize_columns(x: FloatArray) -> FloatArray:
     return np.asarray(np.where(varies, centered, 0.0) / np.where(varies, spread, 1.0), dtype=np.float32)
 
 
-def choose_setting(x: FloatArray, targets: FloatArray, weights: FloatArray, rng: np.random.Generator) -> KernelSetting:
+def choose_setting(x: Tensor, targets: Tensor, weights: Tensor) -> KernelSetting:
     """Choose the setting with the least weighted squared error on a quarter of the rows.
 
     Args:
-        x: standardized rows.
+        x: standardized rows, in random order.
         targets: (n, K) numbers to predict.
-        weights: weight of each row.
-        rng: source of the rows and of the split.
+        weights: (n,) weight of each row.
     """
-    rows = rng.permutation(len(x))[:MAX_ROWS_TO_CHOOSE]
-    cut = max(1, (3 * len(rows)) // 4)
-    train, test = rows[:cut], rows[cut:] if cut < len(rows) else rows[:1]
-    landmarks = x[train[:MAX_LANDMARKS]]
-    unit = float(np.median(cdist(landmarks, landmarks))) or 1.0
-    best = KernelSetting(KERNELS[0], unit, RIDGES[-1])
+    most = min(len(x), MAX_ROWS_TO_CHOOSE)
+    cut = max(1, 3 * most // 4)
+    train, test = slice(0, cut), slice(cut, most) if cut < most else slice(0, 1)
+    few = x[train][:1_000]
+    unit = float(torch.cdist(few, few).median()) or 1.0
+    # All ridges are solved together, as columns of one system.
+    columns = targets[train].repeat(1, len(RIDGES))
+    ridge = torch.tensor(RIDGES, device=x.device).repeat_interleave(targets.shape[1])
+    errors = {}
     for kernel, width in product(KERNELS, BANDWIDTHS):
-        regression = KernelRegression(KernelSetting(kernel, width * unit, RIDGES[0]), landmarks)
-        of_train, of_test = (regression.compute_features(x[part]) for part in (train, test))
-        for ridge in RIDGES:
-            regression.setting = KernelSetting(kernel, width * unit, ridge)
-            guess = regression.fit(of_train, targets[train], weights[train]).predict(of_test)
-            error = float(np.average(np.square(guess - targets[test]).sum(1), weights=weights[test]))
-            if error < best.error:
-                best = KernelSetting(kernel, width * unit, ridge, error)
-    return best
+        setting = KernelSetting(kernel, width * unit, RIDGES[0])
+        gram = compute_kernel(x[train], x[train], setting)
+        coefficients, mean = solve_ridge(gram, columns, weights[train, None] / ridge)
+        guess = compute_kernel(x[test], x[train], setting) @ coefficients + mean
+        off = (guess - targets[test].repeat(1, len(RIDGES))).square().reshape(guess.shape[0], len(RIDGES), -1).sum(2)
+        for number, error in zip(RIDGES, (off * weights[test, None]).sum(0).tolist(), strict=True):
+            errors[setting._replace(ridge=number)] = error
+    return min(errors, key=lambda setting: errors[setting])
 
 
-class KernelRegression:
-    """A fitted kernel regression with weights for the rows; exact up to `MAX_LANDMARKS` rows."""
-
-    def __init__(self, setting: KernelSetting, landmarks: FloatArray) -> None:
-        self.setting, self.landmarks = setting, landmarks
-        gram = _apply_kernel(setting.kernel, cdist(landmarks, landmarks), setting.bandwidth)
-        values, vectors = np.linalg.eigh(gram)
-        varies = values > 1e-8 * values[-1]
-        self._root = vectors[:, varies] / np.sqrt(values[varies])
-
-    def compute_features(self, x: FloatArray) -> FloatArray:
-        """Return features whose products are the kernel (of rows among the landmarks exactly)."""
-        blocks = (x[start : start + BLOCK_ROWS] for start in range(0, len(x), BLOCK_ROWS))
-        parts = [
-            _apply_kernel(self.setting.kernel, cdist(block, self.landmarks), self.setting.bandwidth) @ self._root
-            for block in blocks
-        ]
-        return np.concatenate(parts) if parts else np.empty((0, self._root.shape[1]))
-
-    def fit(self, features: FloatArray, targets: FloatArray, weights: FloatArray) -> KernelRegression:
-        """Fit weighted targets on features of the training rows."""
-        self._mean = np.average(targets, axis=0, weights=weights)
-        weighted = features * weights[:, None]
-        gram = weighted.T @ features
-        gram[np.diag_indices_from(gram)] += self.setting.ridge
-        self._coefficients = np.linalg.solve(gram, weighted.T @ (targets - self._mean))
-        return self
-
-    def predict(self, features: FloatArray) -> FloatArray:
-        """Predict the targets of rows from their features."""
-        return np.asarray(features @ self._coefficients + self._mean)
+def compute_kernel(a: Tensor, b: Tensor, setting: KernelSetting) -> Tensor:
+    """Return the kernel between all rows of `a` and all rows of `b`."""
+    distances = torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist").div_(max(setting.bandwidth, 1e-30))
+    return (distances.square_().mul_(-0.5) if setting.kernel == "rbf" else distances.neg_()).exp_()
 
 
-def _apply_kernel(kernel: str, distances: FloatArray, bandwidth: float) -> FloatArray:
-    scaled = distances / max(bandwidth, 1e-300)
-    return np.asarray(np.exp(-0.5 * np.square(scaled)) if kernel == "rbf" else np.exp(-scaled))
+def solve_ridge(gram: Tensor, targets: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
+    """Solve (gram + 1 / precision) a = targets - mean for each column; return a and the means.
+
+    With s = sqrt(precision) it is (s gram s + 1) z = s (targets - mean), a = s z, whose eigenvalues are at least 1.
+    Rows with precision 0 are left out: their coefficients are 0.
+
+    Args:
+        gram: kernel of all pairs of rows.
+        targets: (n, c) columns to predict.
+        precision: weights over ridge, (n, c), or (n, 1) for all columns alike.
+    """
+    mean = (targets * precision).sum(0) / precision.sum(0)
+    scale = precision.sqrt()
+    residual = scale * (targets - mean)
+    z, direction = torch.zeros_like(residual), residual.clone()
+    squared = residual.square().sum(0)
+    enough = TOLERANCE**2 * squared
+    for _ in range(MAX_STEPS):
+        image = scale * (gram @ (scale * direction)) + direction
+        step = squared / (direction * image).sum(0).clamp(min=1e-30)
+        z += step * direction
+        residual -= step * image
+        previous, squared = squared, residual.square().sum(0)
+        if bool((squared <= enough).all()):
+            break
+        direction = residual + squared / previous.clamp(min=1e-30) * direction
+    return scale * z, mean

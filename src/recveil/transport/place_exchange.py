@@ -11,12 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
+from torch import Tensor
 
 from recveil.core.types import FloatArray, IntArray
-from recveil.transport.kernel_regression import MAX_LANDMARKS, KernelRegression, choose_setting, standardize_columns
+from recveil.transport.kernel_regression import choose_setting, compute_kernel, solve_ridge, standardize_columns
 from recveil.transport.polar_coordinates import PolarCoordinates
 
 __all__ = ["exchange_places"]
@@ -24,8 +26,9 @@ __all__ = ["exchange_places"]
 MAX_PASSES = 6
 """Passes over the table; it usually stops after two."""
 
-MAX_USERS_PER_PART = 16_000
-"""Users who trade with each other. Larger tables are cut at random into parts, each of which is a table of its own."""
+MAX_USERS_PER_PART = 12_000
+"""Users who trade with each other; memory grows with their square. Larger tables are cut at random into parts, each of
+which is a table of its own."""
 
 MAX_MOVERS_PER_ASSIGNMENT = 1_500
 """Users whose places are assigned together, because the cost grows with the cube of their number."""
@@ -40,7 +43,9 @@ MAX_TARGET_COLUMNS = 400
 """Columns that are regressed at once; with many classes there are fewer permutations, but at least one."""
 
 
-def exchange_places(x: FloatArray, codes: IntArray, rng: np.random.Generator, *, share: float = 1.0) -> IntArray:
+def exchange_places(
+    x: FloatArray, codes: IntArray, rng: np.random.Generator, *, share: float = 1.0, device: str | torch.device = "cpu"
+) -> IntArray:
     """Return for each user the row that the user gets; a permutation of the rows.
 
     The order of the rows does not matter: draws are made in the order of the rows' content.
@@ -50,6 +55,7 @@ def exchange_places(x: FloatArray, codes: IntArray, rng: np.random.Generator, *,
         codes: class of each user; users with -1 keep their rows.
         rng: source of randomness.
         share: share of the moves that are made.
+        device: where the regressions are computed.
     """
     rows = np.arange(len(x))
     known = np.flatnonzero(codes >= 0)
@@ -60,7 +66,7 @@ def exchange_places(x: FloatArray, codes: IntArray, rng: np.random.Generator, *,
     order = rng.permutation(len(known))
     for part in np.array_split(order, -(-len(known) // MAX_USERS_PER_PART)):
         part.sort()
-        rows[known[part]] = known[part][_exchange_part(x[known[part]], labels[part], rng, share)]
+        rows[known[part]] = known[part][_exchange_part(x[known[part]], labels[part], rng, share, device)]
     return rows
 
 
@@ -73,9 +79,11 @@ class _Posteriors:
     is_beyond_chance: bool
 
 
-def _exchange_part(x: FloatArray, labels: IntArray, rng: np.random.Generator, share: float) -> NDArray[np.intp]:
+def _exchange_part(
+    x: FloatArray, labels: IntArray, rng: np.random.Generator, share: float, device: str | torch.device
+) -> NDArray[np.intp]:
     """Run passes until the regression predicts the labels no better than permuted ones."""
-    places = standardize_columns(PolarCoordinates.fit(x).encode(x))
+    places = torch.as_tensor(standardize_columns(PolarCoordinates.fit(x).encode(x)), device=device)
     holder = np.arange(len(x))  # the user at each place
     labels = labels.copy()  # the label at each place
     for _ in range(MAX_PASSES):
@@ -96,24 +104,30 @@ def _exchange_part(x: FloatArray, labels: IntArray, rng: np.random.Generator, sh
     return rows
 
 
-def _estimate_posteriors(places: FloatArray, labels: IntArray, rng: np.random.Generator) -> _Posteriors:
+def _estimate_posteriors(places: Tensor, labels: IntArray, rng: np.random.Generator) -> _Posteriors:
     """Regress the class indicators of the labels and of permuted labels on the places."""
     n, K = len(labels), int(labels.max()) + 1
+    columns = 1 if K == 2 else K  # the second of two classes is the rest of the first
     permutations = max(1, min(PERMUTATIONS, MAX_TARGET_COLUMNS // K - 1))
-    indicators = np.eye(K)[labels]
-    targets = np.hstack([indicators, *(indicators[rng.permutation(n)] for _ in range(permutations))])
-    weights = np.ones(n)
-    setting = choose_setting(places, indicators, weights, rng)
-    regression = KernelRegression(setting, places[rng.permutation(n)[:MAX_LANDMARKS]])
-    features = regression.compute_features(places)
-    predicted = np.empty_like(targets)
-    for test in np.array_split(rng.permutation(n), FOLDS):
-        train = np.setdiff1d(np.arange(n), test)
-        predicted[test] = regression.fit(features[train], targets[train], weights[train]).predict(features[test])
-    errors = np.square(predicted - targets).reshape(n, -1, K).sum((0, 2))
+    indicators = np.eye(K, dtype=np.float32)[labels][:, :columns]
+    stacked = np.hstack([indicators, *(indicators[rng.permutation(n)] for _ in range(permutations))])
+    targets = torch.as_tensor(stacked, device=places.device)
+    order = torch.as_tensor(rng.permutation(n), device=places.device)
+    setting = choose_setting(places[order], targets[order, :columns], torch.ones_like(targets[:, 0]))
+    gram = compute_kernel(places, places, setting)
+    predicted = torch.empty_like(targets)
+    for test in torch.tensor_split(order, FOLDS):
+        precision = torch.full_like(targets[:, :1], 1 / setting.ridge)
+        precision[test] = 0
+        coefficients, mean = solve_ridge(gram, targets, precision)
+        predicted[test] = gram[test] @ coefficients + mean
+    errors = (predicted - targets).square().reshape(n, -1, columns).sum((0, 2))
     rank = int((errors[1:] <= errors[0]).sum())  # permuted labels that are predicted at least as well
-    clipped = np.clip(predicted, 1e-4, 1.0)
-    return _Posteriors(clipped[:, :K], clipped[:, K : 2 * K], rank == 0)
+    shares = predicted[:, : 2 * columns].cpu().numpy().astype(np.float64)
+    if K == 2:
+        shares = np.stack([shares[:, 0], 1 - shares[:, 0], shares[:, 1], 1 - shares[:, 1]], axis=1)
+    clipped = np.clip(shares, 1e-4, 1.0)
+    return _Posteriors(clipped[:, :K], clipped[:, K:], rank == 0)
 
 
 def _assign_places(x: FloatArray, labels: IntArray, need: FloatArray) -> NDArray[np.intp]:

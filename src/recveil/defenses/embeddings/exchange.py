@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recveil.core.device import resolve_device
 from recveil.core.option_types import Share
 from recveil.core.protocols import UtilityLoss
 from recveil.core.traits import DefenseTraits, Range
@@ -45,7 +46,7 @@ class Exchange(EmbeddingTransformer):
 
     Args:
         strength: share of the trades that are made.
-        device: not used; everything is computed on the CPU.
+        device: where the regressions are computed.
         random_state: seed of the reference and of who trades.
     """
 
@@ -59,4 +60,5 @@ class Exchange(EmbeddingTransformer):
         cells = plan_cells(codes, minimum=0)[0]
         if self.strength == 0 or cells.n_classes < 2:
             return np.asarray(x, dtype=np.float32).copy()
-        return np.asarray(x[exchange_places(x, cells.codes, rng, share=self.strength)], dtype=np.float32)
+        rows = exchange_places(x, cells.codes, rng, share=self.strength, device=resolve_device(self.device))
+        return np.asarray(x[rows], dtype=np.float32)
