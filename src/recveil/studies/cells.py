@@ -15,6 +15,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from recveil.core.option_types import Count, CountOrZero, Folds, Rate, Repeats
+
 __all__ = ["MAX_K", "UNDEFENDED", "VERSION", "Cell", "MethodChoice", "Settings"]
 
 VERSION = 1
@@ -41,14 +43,14 @@ class Settings(BaseModel):
         device: device to compute on; empty chooses one.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
     k: list[Annotated[int, Field(ge=1, le=MAX_K)]] = Field([5, 10, 20], min_length=1)
-    folds: int = Field(5, ge=2)
-    repeats: int = Field(1, ge=1)
-    unattacked: float = Field(0.0, ge=0, lt=1)
-    list_length: int = Field(100, ge=1)
-    user_minimum: int = Field(0, ge=0)
+    folds: Folds = 5
+    repeats: Repeats = 1
+    unattacked: Rate = 0.0
+    list_length: Count = 100
+    user_minimum: CountOrZero = 0
     seen: str = "excluded"
     device: str = Field("", pattern=r"^(cpu|cuda(:\d+)?)?$")
 

@@ -6,6 +6,7 @@ for cell in plan.cells(): ...
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from recveil.core.errors import UsageError, unknown_name
+from recveil.core.option_types import LeakRatio, SeedNumber
 from recveil.studies.cells import UNDEFENDED, Cell, Settings
 
 __all__ = ["KINDS", "MAX_CELLS", "SIZES", "ChosenMethod", "Plan", "Published", "read_plan"]
@@ -32,7 +34,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 class ChosenMethod(BaseModel):
@@ -82,7 +84,6 @@ def _read_default_attacks() -> list[str]:
 
 Method = Annotated[ChosenMethod, BeforeValidator(_parse_method)]
 Surface = Annotated[str, BeforeValidator(_parse_surface)]
-Seed = Annotated[int, Field(ge=0)]
 
 
 class AttributeGrid(_Strict):
@@ -94,8 +95,8 @@ class AttributeGrid(_Strict):
     target: list[str]
     panel: list[str] = ["fast"]
     surface: list[Surface] = ["vectors"]
-    leak_ratio: list[Annotated[float, Field(gt=0, lt=1)]] = [0.8]
-    seed: list[Seed] = [0]
+    leak_ratio: list[LeakRatio] = [0.8]
+    seed: list[SeedNumber] = [0]
 
 
 class MembershipGrid(_Strict):
@@ -108,7 +109,7 @@ class MembershipGrid(_Strict):
     attack: list[str] = Field(default_factory=_read_default_attacks)
     defense: list[Method] = [ChosenMethod(name=UNDEFENDED)]
     generator: list[str] = ["factors"]
-    seed: list[Seed] = [0]
+    seed: list[SeedNumber] = [0]
 
 
 class Published(_Strict):
@@ -268,12 +269,14 @@ def _to_coordinate(value: object) -> object:
 def _check_distinct(name: str, axes: Mapping[str, Axis]) -> None:
     """Refuse an entry that is in an axis twice, and two entries that tables would call the same."""
     for axis, values in axes.items():
-        by_title: dict[str, object] = {}
+        titles, coordinates = set[str](), set[str]()
         for value in values:
-            title, coordinate = value.title if isinstance(value, ChosenMethod) else str(value), _to_coordinate(value)
-            if title in by_title or coordinate in by_title.values():
+            title = value.title if isinstance(value, ChosenMethod) else str(value)
+            coordinate = json.dumps(_to_coordinate(value), sort_keys=True)
+            if title in titles or coordinate in coordinates:
                 raise UsageError(f"The plan {name} has '{title}' twice in {axis}. Leave one out, or label them apart.")
-            by_title[title] = coordinate
+            titles.add(title)
+            coordinates.add(coordinate)
 
 
 def _validate(model: type[ModelT], content: Mapping[str, Any], name: str, part: str = "") -> ModelT:
