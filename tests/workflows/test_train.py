@@ -27,6 +27,8 @@ QUICK_MODELS: dict[str, dict[str, object]] = {
     "als": {"epochs": 1},
     "bert4rec": {"epochs": 1, "hidden_size": 8, "max_length": 5},
     "caser": {"epochs": 1, "embedding_size": 4},
+    "dp-als": {"epsilon": 1e5, "noise_seed": 0},
+    "dp-cov": {"epsilon": 1e5, "noise_seed": 0},
     "gru4rec": {"epochs": 1, "hidden_size": 8, "max_length": 5},
     "itemknn": {},
     "puresvd": {"embedding_size": 8},

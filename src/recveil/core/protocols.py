@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from recveil.core.privacy_parts import PrivacyGuarantee
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Shadow, Split, TrainingHistory, Watched
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "ListDefense",
     "MembershipAttack",
     "Penalty",
+    "PrivateRecommender",
     "Recommender",
     "TrainingDefense",
     "UtilityLoss",
@@ -103,6 +105,21 @@ class FoldInRecommender(Protocol):
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Compute the user vectors of these histories by the model's own objective."""
+
+
+@runtime_checkable
+class PrivateRecommender(Protocol):
+    """A recommender with a privacy guarantee.
+
+    Attributes:
+        guarantee_: the guarantee; None before training.
+        released_items_: the items that may be named, by number; no other is recommended.
+        notes_: what the operator should know of the data; it is not private itself.
+    """
+
+    guarantee_: PrivacyGuarantee | None
+    released_items_: IntArray
+    notes_: tuple[str, ...]
 
 
 class DataDefense(Protocol):

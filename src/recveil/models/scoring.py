@@ -10,11 +10,11 @@ import torch
 from scipy import sparse
 
 from recveil.core.errors import UsageError
-from recveil.core.protocols import Recommender
+from recveil.core.protocols import PrivateRecommender, Recommender
 from recveil.core.types import FloatArray, IntArray, Release, Split
 from recveil.metrics.ranking import collect_seen_items
 
-__all__ = ["compute_dot_scores", "make_release", "top_k"]
+__all__ = ["compute_dot_scores", "keep_released_items", "make_release", "top_k"]
 
 
 def top_k(
@@ -61,7 +61,8 @@ def _select_best(scores: torch.Tensor, seen: sparse.csr_array, k: int) -> IntArr
 def make_release(model: Recommender, split: Split, k: int) -> Release:
     """Make the release of a model: vectors, top-k lists and scoring function.
 
-    The lists leave out the items of training and validation, as the ranking of the test item does.
+    The lists leave out the items of training and validation, as the ranking of the test item does. A model with a
+    privacy guarantee names the items that it covers and no other.
 
     Args:
         model: the trained model.
@@ -70,7 +71,17 @@ def make_release(model: Recommender, split: Split, k: int) -> Release:
     """
     users = np.arange(split.train.n_users)
     lists = top_k(model.score, users, k, collect_seen_items(split.train, split.valid))
-    return Release(model.user_vectors_, model.item_vectors_, lists, model.score)
+    return Release(model.user_vectors_, model.item_vectors_, keep_released_items(lists, model), model.score)
+
+
+def keep_released_items(lists: IntArray, model: Recommender) -> IntArray:
+    """Cut from lists the items that a model with a privacy guarantee must not name.
+
+    They score lowest, so they are at the ends of lists.
+    """
+    if not isinstance(model, PrivateRecommender):
+        return lists
+    return np.where(np.isin(lists, model.released_items_), lists, -1)
 
 
 def compute_dot_scores(

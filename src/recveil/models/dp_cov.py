@@ -1,0 +1,94 @@
+"""dp-cov: item vectors from one noisy item-by-item matrix, with differential privacy of users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import linalg, sparse
+
+from recveil.core.option_types import NonNegativeFloat
+from recveil.core.privacy_parts import GaussianRelease
+from recveil.core.traits import ModelTraits
+from recveil.core.types import Dataset, FloatArray
+from recveil.models.private_items import LearnedItems, PrivateItemModel
+from recveil.models.private_release import HeadItems, add_symmetric_noise, scale_rows
+from recveil.models.sampling import build_interaction_matrix
+
+__all__ = ["PrivateCovariance", "compute_item_gram", "estimate_directions"]
+
+METHODS = (
+    ModelTraits(
+        "dp-cov",
+        builder="PrivateCovariance",
+        paper="Dwork et al., Analyze Gauss (STOC 2014); spiked matrices: Benaych-Georges and Nadakuditi (2011)",
+    ),
+)
+
+TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {"ml-1m": {"recency": 3.0}}
+"""Options by data set, chosen on its validation items."""
+
+
+@dataclass
+class PrivateCovariance(PrivateItemModel):
+    """Leading directions of a noisy item-by-item matrix; membership has a guarantee.
+
+    Each user's row is scaled to norm 1. The Gram matrix of the rows is released once with Gaussian noise (Dwork et al.,
+    Analyze Gauss, STOC 2014). Directions whose eigenvalues do not exceed the edge of the noise are dropped; the others
+    shrink by the squared cosine that they have with the true direction (Benaych-Georges and Nadakuditi 2011), and by
+    eigenvalue / (eigenvalue + `reg`). A user's vector is the user's row times the item vectors, as in PureSVD.
+
+    Guarantee: user-level (epsilon, delta) differential privacy of everything served, the choice of items included.
+    Limit: only items with enough users are released and recommended.
+    """
+
+    reg: NonNegativeFloat = 10.0
+
+    mechanism: ClassVar[str] = "Gaussian noise on item counts and on one item-by-item matrix (dp-cov)"
+
+    def _learn_items(
+        self,
+        seen: Dataset,
+        head: HeadItems,
+        mu: float,
+        noise_rng: np.random.Generator,
+        rng: np.random.Generator,
+    ) -> LearnedItems:
+        rows = scale_rows(build_interaction_matrix(seen, self.recency))
+        noise = 1 / mu
+        gram = add_symmetric_noise(compute_item_gram(rows), noise, noise_rng)
+        vectors = estimate_directions(gram, noise, max_directions=self.embedding_size, reg=self.reg)
+        if not vectors.shape[1]:  # all is noise: popularity is left
+            vectors = (head.counts / np.linalg.norm(head.counts))[:, None]
+        return LearnedItems(vectors, [GaussianRelease(name="item-by-item matrix", sensitivity=1.0, noise=noise)])
+
+    def _solve_users(self, seen: Dataset, items: FloatArray) -> FloatArray:
+        return np.asarray(scale_rows(build_interaction_matrix(seen, self.recency)) @ items)
+
+
+def compute_item_gram(rows: sparse.csr_array) -> FloatArray:
+    """Sum the outer products of rows; one user changes the sum by a matrix of Frobenius norm 1 at most."""
+    return np.asarray((rows.T @ rows).toarray())
+
+
+def estimate_directions(gram: FloatArray, noise: float, *, max_directions: int, reg: float) -> FloatArray:
+    """Estimate the leading directions behind a noisy Gram matrix, each scaled by the root of its weight.
+
+    Args:
+        gram: the noisy matrix.
+        noise: standard deviation of its noise, as `add_symmetric_noise` takes it.
+        max_directions: most directions to keep.
+        reg: eigenvalue that counts half.
+    """
+    m = len(gram)
+    values, vectors = linalg.eigh(gram, subset_by_index=[max(0, m - max_directions), m - 1])
+    values, vectors = values[::-1], vectors[:, ::-1]
+    radius = noise * np.sqrt(m / 2)  # half of the edge of the semicircle: entries have the variance noise^2 / 2
+    tiny = 1e-9 * max(float(values[0]), 0.0)
+    kept = values > max(2 * radius, tiny)
+    values, vectors = values[kept], vectors[:, kept]
+    size = (values + np.sqrt(values**2 - 4 * radius**2)) / 2  # eigenvalue without noise
+    weight = (1 - (radius / size) ** 2) * size / (size + reg)
+    return np.asarray(vectors * np.sqrt(weight))

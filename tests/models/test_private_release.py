@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from recveil.core.errors import DataError, UsageError
+from recveil.core.types import Dataset
+from recveil.metrics.gaussian_privacy import bound_attack_auc, compose_mu, compute_epsilon
+from recveil.models.private_release import (
+    add_symmetric_noise,
+    clip_histories,
+    compute_item_threshold,
+    count_items,
+    make_noise_generator,
+    resolve_budget,
+    scale_rows,
+    select_head_items,
+)
+from recveil.models.sampling import build_interaction_matrix
+
+
+def make_data(histories: list[list[int]], n_items: int = 30) -> Dataset:
+    user = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
+    item = np.concatenate([np.array(h, dtype=np.int64) for h in histories])
+    return Dataset("made", user, item, np.arange(len(item)), np.arange(len(histories)), np.arange(n_items))
+
+
+def test_the_parts_of_a_budget_compose_to_it() -> None:
+    for epsilon in (0.5, 2.0, 50.0):
+        budget = resolve_budget(epsilon, None, 1e-5)
+        assert compose_mu([budget.count_mu, budget.model_mu]) == pytest.approx(budget.mu)
+        assert compute_epsilon(budget.delta - budget.item_failure, budget.mu) == pytest.approx(epsilon)
+        assert resolve_budget(None, 1 / budget.mu, 1e-5).epsilon == pytest.approx(epsilon)
+    assert resolve_budget(None, None, 1e-5).epsilon == 2.0
+
+
+def test_a_guarantee_says_what_it_means_and_whether_the_noise_is_secret() -> None:
+    budget = resolve_budget(2.0, None, 1e-5)
+    secret, seeded = (budget.build_guarantee("m", [], 3, seed) for seed in (None, 7))
+    assert secret.max_auc == pytest.approx(bound_attack_auc(budget.mu), abs=1e-6)
+    assert "AUC above 0.639" in secret.sentence
+    assert "3.4% of them" in secret.sentence
+    assert (secret.noise_is_secret, secret.noise_seeded_by) == (True, "operating system")
+    assert (seeded.noise_is_secret, seeded.noise_seeded_by) == (False, "noise_seed")
+    assert "NOT secret" in seeded.sentence
+    assert "NOT secret" not in secret.sentence
+    without = resolve_budget(None, 0.0, 1e-5).build_guarantee("m", [], 3, None)
+    assert (without.max_auc, without.noise_is_secret, math.isinf(without.epsilon)) == (1.0, False, True)
+    assert "no guarantee" in without.sentence
+
+
+def test_noise_repeats_with_a_seed_only_and_differs_between_the_models_of_a_run() -> None:
+    def draw(seed: int | None, rng: np.random.Generator) -> float:
+        return float(make_noise_generator(seed, rng).standard_normal())
+
+    rng = np.random.default_rng(0)
+    first, second = draw(1, rng), draw(1, rng)
+    assert first != second
+    assert draw(1, np.random.default_rng(0)) == first
+    assert draw(None, np.random.default_rng(0)) != draw(None, np.random.default_rng(0))
+
+
+def test_one_user_changes_the_counts_by_one_at_most() -> None:
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(200):
+        histories = [list(rng.permutation(30)[: rng.integers(1, 30)]) for _ in range(5)]
+        recency = float(rng.choice([0.0, 3.0]))
+        change = np.subtract(
+            *(
+                count_items(scale_rows(build_interaction_matrix(make_data(h), recency)))
+                for h in (histories, histories[:4])
+            )
+        )
+        worst = max(worst, float(np.linalg.norm(change)))
+    assert 0.99 < worst <= 1 + 1e-9
+
+
+def test_items_of_a_single_user_pass_the_threshold_as_seldom_as_claimed() -> None:
+    rng, noise, failure = np.random.default_rng(0), 2.0, 0.05
+    threshold = compute_item_threshold(noise, failure, max_history=100)
+    for weights in (np.ones(1), np.full(100, 0.1), np.append(0.9, np.full(99, math.sqrt((1 - 0.81) / 99)))):
+        noisy = weights + noise * rng.standard_normal((20_000, len(weights)))
+        assert (noisy > threshold).any(1).mean() <= failure
+    noisy = np.full(100, 0.1) + noise * rng.standard_normal((20_000, 100))
+    assert (noisy > threshold).any(1).mean() > failure / 3  # not far from what is needed
+    assert compute_item_threshold(1e-6, failure, 100) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_head_items_are_the_frequent_ones() -> None:
+    counts, rng = np.append(np.full(10, 500.0), np.ones(90)), np.random.default_rng(0)
+    budget = resolve_budget(2.0, None, 1e-5)
+    head = select_head_items(counts, budget, max_history=50, max_items=None, rng=rng)
+    assert head.items.tolist() == list(range(10))
+    assert head.release.noise == pytest.approx(1 / budget.count_mu)
+    assert len(select_head_items(counts, budget, max_history=50, max_items=4, rng=rng).items) == 4
+    with pytest.raises(UsageError, match="101, but the data have 100 items"):
+        select_head_items(counts, budget, max_history=50, max_items=101, rng=rng)
+    with pytest.raises(DataError, match="No item has enough users"):
+        select_head_items(np.ones(100), budget, max_history=50, max_items=None, rng=rng)
+
+
+def test_symmetric_noise_has_its_spread_in_every_direction() -> None:
+    draws = add_symmetric_noise(np.zeros((20_000, 3, 3)), 2.0, np.random.default_rng(0))
+    assert np.array_equal(draws, draws.swapaxes(1, 2))
+    for direction in (np.diag([1.0, 0, 0]), np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]]) / math.sqrt(2)):
+        assert np.std((draws * direction).sum((1, 2))) == pytest.approx(2.0, rel=0.03)
+
+
+def test_long_histories_keep_their_newest_items() -> None:
+    data = make_data([list(range(8)), [3, 4]])
+    assert clip_histories(data, 3).item.tolist() == [5, 6, 7, 3, 4]
+    assert clip_histories(data, 8) is data
+
+
+def test_rows_have_norm_one_or_zero() -> None:
+    rows = scale_rows(sparse.csr_array(np.array([[3.0, 4.0], [0.0, 0.0]])))
+    assert np.allclose(rows.toarray(), [[0.6, 0.8], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize(("epsilon", "noise", "delta"), [(2.0, 1.0, 1e-5), (0.0, None, 1e-5), (None, -1.0, 1e-5)])
+def test_budgets_that_mean_nothing_are_refused(epsilon: float | None, noise: float | None, delta: float) -> None:
+    with pytest.raises(UsageError, match="epsilon|noise"):
+        resolve_budget(epsilon, noise, delta)
