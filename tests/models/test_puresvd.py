@@ -37,7 +37,7 @@ def test_a_training_history_folded_in_is_that_users_vector() -> None:
 
 def test_a_rank_that_the_data_do_not_have_is_refused() -> None:
     with pytest.raises(UsageError, match="between 1 and"):
-        fitted(60_000)
+        fitted(4_000)
 
 
 def test_it_takes_no_penalty() -> None:

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from recveil.audits.gates import parse_gate
 from recveil.core.errors import DataError, UsageError
 from recveil.core.results import AuditResult
 from recveil.data.io.release_files import write_lists, write_vectors
+from recveil.workflows import audit as audit_workflow
 from recveil.workflows.audit import AuditOutputs, audit_files
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.inputs import InputFiles
@@ -47,6 +49,16 @@ def test_another_surface_is_another_verdict(files: InputFiles, quick: AuditProto
         assert audit_files(files, ["gender"], replace(quick, surface=surface)).verdict == "leak", surface
     with pytest.raises(DataError, match="interactions"):
         audit_files(files, ["gender"], replace(quick, surface="interactions"))
+
+
+def test_a_gate_on_another_target_is_refused_before_the_work(
+    files: InputFiles, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gates = [parse_gate('"gender & hand".advantage.low > 0.9')]
+    assert "gender & hand" in audit_files(files, ["gender", "hand"], quick, joint=True, gates=gates).targets
+    monkeypatch.setattr(audit_workflow, "audit_table", lambda *_, **__: pytest.fail("the work began"))
+    with pytest.raises(UsageError, match="No audited target is called 'gender & hand'"):
+        audit_files(files, ["gender", "hand"], quick, gates=gates)
 
 
 def test_an_attacker_who_holds_both_tables_reads_the_class_off_the_displacement(

@@ -112,6 +112,7 @@ def audit(options: AuditOptions) -> None:
             outputs=outputs,
             before=options.before,
             joint=options.joint,
+            gates=gates,
             command_line=read_command_line(),
         )
     emit_json(result, as_json=options.as_json)

@@ -56,8 +56,8 @@ __all__ = [
 MAX_COUNT = 2**31 - 1
 MAX_SEED = 2**32 - 1
 """Largest seed: what scikit-learn takes."""
-MAX_WIDTH = 2**16
-"""Numbers of a vector, or of a hidden layer, beyond which no method ends."""
+MAX_WIDTH = 2**12
+"""Numbers of a vector, or of a hidden layer: a table of this width squared still fits into memory."""
 
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 CountOrZero = Annotated[int, Field(ge=0, le=MAX_COUNT)]

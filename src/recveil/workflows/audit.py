@@ -8,6 +8,7 @@ from pathlib import Path
 
 from recveil.attacks.attribute.panels import is_blind, missing_members, panel_names
 from recveil.audits.attribute.risk import UserRisk, check_risk_path, measure_user_risk, write_user_risk
+from recveil.audits.gates import Gate, check_gate_names
 from recveil.audits.verdicts import TargetAudit
 from recveil.core.errors import UsageError
 from recveil.core.outputs import check_outputs, explain_report_failure, hold_outputs
@@ -93,6 +94,7 @@ def audit_files(
     outputs: AuditOutputs | None = None,
     before: Path | None = None,
     joint: bool = False,
+    gates: Sequence[Gate] = (),
     command_line: Sequence[str] = (),
 ) -> AuditResult:
     """Attack what is in the files, and write what was asked for.
@@ -104,12 +106,13 @@ def audit_files(
         outputs: files to write.
         before: an earlier table of the same users, for attackers who hold both.
         joint: attack all classes together as well.
+        gates: conditions that will be put to the result; one on another target is refused before the work.
         command_line: what made this result, kept in it.
     """
     outputs = outputs or AuditOutputs()
     outputs.check([*files.list_paths(), ("before", before)])
     with hold_outputs(*outputs.paths.values()):
-        result, vectors, audits = _audit_files(files, names, protocol, outputs, before, joint=joint)
+        result, vectors, audits = _audit_files(files, names, protocol, outputs, before, joint=joint, gates=gates)
         result = result.model_copy(update={"command_line": list(command_line)})
         _write_outputs(result, outputs, vectors, audits)
     return result
@@ -123,6 +126,7 @@ def _audit_files(
     before: Path | None,
     *,
     joint: bool,
+    gates: Sequence[Gate],
 ) -> tuple[AuditResult, Vectors, list[TargetAudit]]:
     """Read and attack; return the result, the vectors and the audits behind it."""
     attack_names, clock = protocol.attack_names, Clock()
@@ -130,6 +134,7 @@ def _audit_files(
     classes = [target for target in targets if not target.is_numeric]
     if joint and len(classes) > 1:
         targets = [*targets, join_attributes(classes)]
+    check_gate_names(gates, [target.name for target in targets])
     with clock.measure_step("look"):
         x = files.read_surface(vectors, protocol.surface, seed=protocol.seed)
     table = AuditedTable(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recveil.core.errors import DataError
+from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Attribute
 from recveil.data.io.attributes import (
     MAX_CLASSES,
@@ -200,3 +200,15 @@ def test_joint_cells_are_the_combinations_that_occur() -> None:
     assert both.name == "gender & age"
     assert both.labels == ("F & old", "M & young", "M & old")
     assert both.codes.tolist() == [0, 1, 2, -1, 0]
+
+
+def test_forty_attributes_have_the_combinations_that_occur_and_too_many_are_refused():
+    rng = np.random.default_rng(0)
+    many = [Attribute(f"a{n}", rng.integers(0, 2, 12_000), ("x", "y")) for n in range(40)]
+    few = join_attributes([a.take(np.arange(30)) for a in many])
+    assert len(few.labels) == 30
+    assert few.labels[few.codes[7]] == " & ".join(a.labels[a.codes[7]] for a in many)
+    unknown = Attribute("u", np.full(30, -1), ("x",))
+    assert join_attributes([few, unknown]).labels == ()
+    with pytest.raises(UsageError, match="has 12,000 joint classes, and at most 10,000 are audited"):
+        join_attributes(many)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recveil.core.errors import DataError
+from recveil.core.errors import DataError, UsageError
 from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
 
 __all__ = [
@@ -23,6 +22,9 @@ __all__ = [
     "join_attributes",
     "make_attributes",
 ]
+
+MAX_JOINT_CLASSES = 10_000
+"""Combinations of classes that occur, in one joint attribute."""
 
 MAX_CLASSES = 200
 """Distinct values that a column of classes has at most; a column with more holds names or addresses."""
@@ -186,14 +188,23 @@ def join_attributes(attributes: Sequence[Attribute]) -> Attribute:
     """Join attributes into one whose classes are the combinations that occur.
 
     A user is undisclosed if any of the attributes is.
+
+    Raises:
+        UsageError: there are more combinations than an audit can hold apart.
     """
-    shape = tuple(len(a.labels) for a in attributes)
     codes = np.stack([a.codes for a in attributes])
     known = (codes != UNDISCLOSED).all(0)
-    cells = np.ravel_multi_index(tuple(np.where(known, c, 0) for c in codes), shape)
-    labels = tuple(" & ".join(parts) for parts in product(*(a.labels for a in attributes)))
+    combinations, place = np.unique(codes[:, known], axis=1, return_inverse=True)
     name = " & ".join(a.name for a in attributes)
-    return drop_empty_classes(Attribute(name, np.where(known, cells, UNDISCLOSED).astype(np.int64), labels))
+    if combinations.shape[1] > MAX_JOINT_CLASSES:
+        raise UsageError(
+            f"'{name[:60]}' has {combinations.shape[1]:,} joint classes, and at most {MAX_JOINT_CLASSES:,} are "
+            "audited. Name fewer targets."
+        )
+    joint = np.full(len(known), UNDISCLOSED, dtype=np.int64)
+    joint[known] = place.reshape(-1)
+    labels = (" & ".join(a.labels[k] for a, k in zip(attributes, each, strict=True)) for each in combinations.T)
+    return Attribute(name, joint, tuple(labels))
 
 
 def convert_to_numbers(attribute: Attribute) -> FloatArray | None:
