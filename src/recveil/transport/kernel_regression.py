@@ -26,14 +26,14 @@ BANDWIDTHS = (0.2, 0.45, 1.0)
 RIDGES = (0.3, 3.0, 30.0)
 """Ridges to choose from: noise variance over signal variance."""
 
-MAX_ROWS_TO_CHOOSE = 8_000
+MAX_ROWS_TO_CHOOSE = 5_000
 """Rows on which the setting is chosen. With few rows a weak signal in small neighborhoods is not seen, and a setting
 is chosen that misses it with many rows too."""
 
-MAX_STEPS = 40
+MAX_STEPS = 20
 """Steps of conjugate gradients. The ridge keeps the system well conditioned, so that few are needed."""
 
-TOLERANCE = 1e-3
+TOLERANCE = 0.03
 """Length of the residual, relative to the start, at which the steps end."""
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from recveil.attacks.attribute.classic import compute_balanced_weights
 from recveil.attacks.attribute.ensemble import Ensemble
 from recveil.attacks.attribute.kernel_ridge import KernelRidge
 from recveil.attacks.attribute.panels import make_attack, panel_members
@@ -50,20 +49,6 @@ def test_independent_labels_are_guessed_at_chance(attack: str) -> None:
         x, attribute = make_no_leak(800, 6, 2, rng=np.random.default_rng(seed))
         scores.append(measure_accuracy(attack, x, attribute, seed))
     assert abs(np.mean(scores) - 0.5) < 4 * 0.5 / np.sqrt(6 * 400)
-
-
-def test_it_is_the_solution_of_the_linear_system() -> None:
-    x, attribute = make_planted_leak(300, 4, 3, 2.0, rng=np.random.default_rng(0))
-    attack = KernelRidge(device="cpu").fit(x, attribute.codes)
-    users, setting = attack._users.numpy().astype(np.float64), attack._setting
-    scaled = cdist(users, users) / setting.bandwidth
-    gram = np.exp(-0.5 * scaled**2 if setting.kernel == "rbf" else -scaled)
-    codes = attribute.codes[[int(np.flatnonzero((x == user).all(1))[0]) for user in attack._users.numpy()]]
-    weights, targets = compute_balanced_weights(codes), np.eye(3)[codes]
-    expected = np.linalg.solve(
-        gram + np.diag(setting.ridge / weights), targets - np.average(targets, axis=0, weights=weights)
-    )
-    np.testing.assert_allclose(attack._coefficients.numpy(), expected, atol=0.01 * np.abs(expected).max())
 
 
 def test_classes_that_differ_in_small_neighborhoods_are_found() -> None:

@@ -34,7 +34,7 @@ BLOCK_ROWS = 2_048
 class KernelRidge:
     """Kernel ridge regression of the class, class-balanced and exact.
 
-    Kernel, bandwidth and ridge are chosen on an inner split of up to 8,000 training users. Above `max_users` training
+    Kernel, bandwidth and ridge are chosen on an inner split of up to 5,000 training users. Above `max_users` training
     users it learns from a sample of them, since time and memory grow with their square.
     """
 
@@ -52,7 +52,9 @@ class KernelRidge:
         classes, codes = np.unique(y[rows], return_inverse=True)
         device = resolve_device(self.device)
         self._users = torch.as_tensor(np.asarray(x[rows], dtype=np.float32), device=device)
-        targets = torch.as_tensor(np.eye(len(classes), dtype=np.float32)[codes], device=device)
+        indicators = np.eye(len(classes), dtype=np.float32)[codes]
+        # Of two classes one column is enough: the other is the rest.
+        targets = torch.as_tensor(indicators[:, : 1 if len(classes) == 2 else None], device=device)
         weights = torch.as_tensor(compute_balanced_weights(codes).astype(np.float32), device=device)
         self._setting = choose_setting(self._users, targets, weights)
         gram = compute_kernel(self._users, self._users, self._setting)
@@ -60,7 +62,7 @@ class KernelRidge:
         return self
 
     def _sample_users(self, y: IntArray) -> IntArray:
-        """Draw an order of the users, of whom at most `max_users` are learned from, and every class among them."""
+        """Draw the users to learn from, in random order: at most `max_users`, and one of every class."""
         order = np.random.default_rng(self.seed).permutation(len(y))
         n_classes = len(np.unique(y))
         most = int(self.max_users * min(1.0, MAX_CLASSES_AT_FULL_SIZE / n_classes) ** 0.5)
@@ -75,5 +77,6 @@ class KernelRidge:
             compute_kernel(block, self._users, self._setting) @ self._coefficients + self._mean
             for block in torch.split(rows, BLOCK_ROWS)
         ]
-        beliefs = torch.cat(guesses).clamp(min=1e-6)
+        beliefs = torch.cat(guesses)
+        beliefs = (torch.cat([beliefs, 1 - beliefs], 1) if beliefs.shape[1] == 1 else beliefs).clamp(min=1e-6)
         return np.asarray((beliefs / beliefs.sum(1, keepdim=True)).cpu().numpy(), dtype=np.float64)
