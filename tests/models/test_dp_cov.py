@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from recveil.metrics.empirical_epsilon import estimate_epsilon
+from recveil.metrics.gaussian_privacy import bound_attack_auc, calibrate_mu
 from recveil.metrics.ranking import collect_seen_items
+from recveil.metrics.roc import estimate_auc
 from recveil.models.dp_cov import PrivateCovariance, compute_item_gram, estimate_directions
 from recveil.models.private_release import add_symmetric_noise, scale_rows
 from recveil.testing.contracts_models import check_recommender
@@ -53,3 +58,33 @@ def test_where_all_is_noise_items_are_ranked_by_popularity(monkeypatch: pytest.M
     order = model.score(np.arange(3)).argsort(1)
     assert (order == order[0]).all()
     assert model.released_items_[model.popular_items_[0]] == order[0, -1]
+
+
+def attack_canary(n_trials: int, **options: float) -> tuple[np.ndarray, np.ndarray]:
+    """Train models with and without a user who alone connects the two groups, and look for the connection."""
+    split = make_checkerboard(copies=25)
+    train, first, second = split.train, 0, 12
+    n = train.n_users
+    user, item = (np.append(old, new) for old, new in ((train.user, [n, n]), (train.item, [first, second])))
+    time, ids = np.append(train.time, [0, 1]), np.arange(n + 1)
+    member = np.arange(n_trials) % 2 == 0
+    scores = np.empty(n_trials)
+    for trial in range(n_trials):
+        rows = slice(None) if member[trial] else slice(len(train))
+        part = replace(train, user=user[rows], item=item[rows], time=time[rows], user_ids=ids, attributes={})
+        model = PrivateCovariance(noise_seed=trial, reg=0.0, **options)  # type: ignore[arg-type]
+        model.fit(replace(split, train=part), rng=np.random.default_rng(trial))
+        vector = model.fold_in([np.array([first])])
+        scores[trial] = model.score(np.array([0]), vector)[0, second]
+    return member, scores
+
+
+def test_a_canary_is_found_without_noise_and_not_with_it() -> None:
+    member, scores = attack_canary(24, noise=0.0, embedding_size=12)
+    assert estimate_auc(member, scores).value == 1.0
+    member, scores = attack_canary(100, epsilon=2.0)
+    auc, upper = estimate_auc(member, scores), bound_attack_auc(calibrate_mu(2.0, 1e-5))
+    assert auc.low <= upper
+    proved = estimate_epsilon(member, {"canary": scores}, delta=1e-5, rng=np.random.default_rng(0)).epsilon
+    assert proved <= 2.0
+    assert not auc.low > 0.5 + 0.1

@@ -149,3 +149,21 @@ def test_inductive_attacks_score_the_other_half() -> None:
     half = run_membership(DEMO, config=replace(RULES_ONLY, inductive=True))
     assert half.n_users == all_users.n_users - all_users.n_users // 2
     assert half.protocol.kind == "inductive"
+
+
+def test_a_target_with_a_guarantee_states_it_beside_what_an_attack_proves() -> None:
+    request = MembershipRequest(
+        data="demo",
+        model="dp-cov",
+        options={"epsilon": 300.0, "noise_seed": 0},
+        attacks=["lira"],
+        references=4,
+        k=5,
+        device="cpu",
+    )
+    result = run_membership_on_data(request)
+    assert result.privacy is not None
+    assert result.empirical_epsilon is not None
+    assert result.privacy.epsilon == result.empirical_epsilon.guarantee == 300.0
+    assert 0 <= result.empirical_epsilon.lower_bound <= 300.0
+    assert result.attacks["lira"].auc.low <= result.privacy.max_auc

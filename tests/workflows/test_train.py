@@ -21,7 +21,7 @@ from recveil.models import MODELS
 from recveil.models.persistence import load_model
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.defended_release import ChosenDefense
-from recveil.workflows.train import WENT_ON, TrainRequest, train_dataset, train_run
+from recveil.workflows.train import GUARANTEE_LOST, WENT_ON, TrainRequest, train_dataset, train_run
 
 QUICK_MODELS: dict[str, dict[str, object]] = {
     "als": {"epochs": 1},
@@ -160,3 +160,41 @@ def test_a_training_defense_that_waits_tells_whether_it_was_kept(small: TrainReq
     same = np.array_equal(results["raid"][1].user_vectors, results["sliced"][1].user_vectors)
     notes = {name: result.config.defense.notes for name, (result, _) in results.items()}
     assert notes == {"raid": [WENT_ON[not same]], "raid-paper": [], "sliced": []}
+
+
+def test_a_model_with_a_guarantee_states_it_and_names_no_other_item(interactions: Path, tmp_path: Path) -> None:
+    lines = interactions.read_text() + "u0,only-u0,999\n"
+    path = tmp_path / "named.csv"
+    path.write_text(
+        lines + "".join(f"u0,i{i},{1_000 + i}\n" for i in (98, 99))
+    )  # three items of one user, two held out
+    request = TrainRequest(str(path), "dp-cov", {"epsilon": 1e5}, k=50, device="cpu")
+    result = train_run(request, tmp_path / "run")
+    written = json.loads((tmp_path / "run" / "privacy.json").read_text())
+    assert result.privacy is not None
+    assert written == result.privacy.model_dump(mode="json")
+    assert (written["epsilon"], written["noise_is_secret"], written["noise_seeded_by"]) == (
+        1e5,
+        True,
+        "operating system",
+    )
+    assert any("1 items have a single user" in note for note in result.warnings)
+    named, listed = (
+        {*pq.read_table(tmp_path / "run" / f"{name}.parquet")["item_id"].to_pylist()}
+        for name in ("items", "recommendations")
+    )
+    assert "only-u0" not in named
+    assert listed <= named
+    train_run(replace(request, model="itemknn", options={}), tmp_path / "plain")
+    assert not (tmp_path / "plain" / "privacy.json").exists()
+
+
+def test_a_defense_that_learns_from_users_ends_the_guarantee(small: TrainRequest) -> None:
+    request = replace(small, model="dp-cov", options={"epsilon": 1e4, "noise_seed": 0})
+    data = load_dataset_or_demo(small.data, seed=0)
+    alone, defended = (train_dataset(data, each)[0] for each in (request, defend(request, "gaussian")))
+    assert alone.privacy is not None
+    assert "NOT secret" in alone.privacy.sentence
+    assert defended.privacy is None
+    assert GUARANTEE_LOST in defended.warnings
+    assert GUARANTEE_LOST not in alone.warnings

@@ -223,6 +223,14 @@ def _print_result(result: MembershipResult, *, silent: bool) -> None:
     if change is not None:
         interval = f"[{change.low:+.3f}, {change.high:+.3f}]"
         print_line(f"cost    Hit rate of non-members {change.value:+.3f} {interval}", silent=silent)
+    if result.privacy is not None:
+        print_line(f"privacy {result.privacy.sentence}", silent=silent)
+    proved = result.empirical_epsilon
+    if proved is not None:
+        guesses = f"'{proved.attack}', {proved.n_right} of {proved.n_guesses} guesses right"
+        print_line(
+            f"proved  The best attack ({guesses}) proves an epsilon of at least {proved.lower_bound:.2f}", silent=silent
+        )
     print_notes(result.warnings, silent=silent)
 
 

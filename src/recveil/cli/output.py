@@ -180,6 +180,8 @@ def print_training(result: TrainResult, *, silent: bool) -> None:
         for target in targets.values():
             print_line(f"{label:8}{target.sentence}", silent=silent)
     _print_cost(result.utility, silent=silent)
+    if result.privacy is not None:
+        print_line(f"privacy {result.privacy.sentence}", silent=silent)
     defense = result.config.defense
     print_notes([*(defense.notes if defense else []), *result.warnings], silent=silent)
 

@@ -26,6 +26,7 @@ from recveil.core.membership_parts import (
     MembershipUtility,
 )
 from recveil.core.path_names import shorten_document
+from recveil.core.privacy_parts import EmpiricalEpsilon, PrivacyGuarantee
 from recveil.core.result_parts import (
     AttributeProtocol,
     ClassTarget,
@@ -200,17 +201,24 @@ class TrainingConfig(Part):
 
 
 class TrainResult(_AttributeDocument):
-    """A trained recommender; with a defense, the audits of the undefended and of the defended model as well."""
+    """A trained recommender; with a defense, the audits of the undefended and of the defended model as well.
+
+    `privacy` is the guarantee of a model that has one.
+    """
 
     command: Literal["train"] = "train"
     config: TrainingConfig
     utility: Utility
     before: dict[str, Target] = {}
     stopped: str | None = None
+    privacy: PrivacyGuarantee | None = None
 
 
 class MembershipResult(Document, MembershipFindings):
-    """Whether the users that a recommender was trained on can be told; `before` and `static` compare a defense."""
+    """Whether the users that a recommender was trained on can be told; `before` and `static` compare a defense.
+
+    `privacy` is the guarantee of a target that has one, `empirical_epsilon` what the best attack proves beside it.
+    """
 
     command: Literal["membership"] = "membership"
     input: MembershipInput
@@ -220,6 +228,8 @@ class MembershipResult(Document, MembershipFindings):
     defense: ListDefenseSummary | None = None
     before: MembershipFindings | None = None
     static: MembershipFindings | None = None
+    privacy: PrivacyGuarantee | None = None
+    empirical_epsilon: EmpiricalEpsilon | None = None
 
 
 class StudyResult(Document):

@@ -1,7 +1,7 @@
 """A lower bound of epsilon from one run of an attack, to be held against the theoretical upper bound.
 
 Steinke, Nasr and Jagielski, Privacy Auditing with One (1) Training Run (NeurIPS 2023): an attack guesses the membership
-of the users about whom it is most certain. Under (epsilon, 0) privacy the number of right guesses is at most that of
+of those users of which it is most certain. Under (epsilon, 0) privacy the number of right guesses is at most that of
 independent coins which fall right with probability e^epsilon / (1 + e^epsilon), although all users are in one release;
 a delta adds a small term. The bound inverts this exactly. Without a delta it is the logit of the Clopper-Pearson bound
 of the share of right guesses.
@@ -25,7 +25,7 @@ from recveil.metrics.intervals import CONFIDENCE_LEVEL
 __all__ = ["EmpiricalBound", "bound_epsilon_below", "estimate_epsilon"]
 
 GUESSED_SHARES = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
-"""Shares of the users about whom an attack may guess; the best one is chosen on users who are then set aside."""
+"""Shares of the users that an attack may guess; the best one is chosen on users who are then set aside."""
 MAX_EPSILON = 50.0
 
 
@@ -36,7 +36,7 @@ class EmpiricalBound:
     Attributes:
         epsilon: the lower bound, which holds with 95 % probability.
         attack: the attack that guessed.
-        n_guesses: users about whom it guessed.
+        n_guesses: users whose membership it guessed.
         n_right: guesses that were right.
         n_users: users who could have been guessed about; as many more chose the attack.
     """
@@ -99,7 +99,7 @@ def estimate_epsilon(
 
 @dataclass(frozen=True, eq=False)
 class _GuessPlan:
-    """An attack, and the share of users about whom it guesses."""
+    """An attack, and the share of users whose membership it guesses."""
 
     attack: str
     score: FloatArray

@@ -40,8 +40,9 @@ RUN_FILES = (
     "attributes.parquet",
     "config.json",
     "metrics.json",
+    "privacy.json",
 )
-"""Files that `recveil train` writes into its folder; a model without user vectors leaves some out."""
+"""Files that `recveil train` writes into its folder; a model without user vectors or guarantee leaves some out."""
 
 RUN_SIGNS = ("config.json", "metrics.json")
 """Files that are in every such folder."""

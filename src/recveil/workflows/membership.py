@@ -29,9 +29,12 @@ from recveil.core.files import write_atomically
 from recveil.core.membership_parts import MembershipFindings, MembershipProtocol
 from recveil.core.option_types import Count, SeedNumber, Share, check_fields
 from recveil.core.outputs import check_outputs, explain_report_failure, hold_outputs
+from recveil.core.privacy_parts import EmpiricalEpsilon, PrivacyGuarantee
 from recveil.core.protocols import MembershipAttack
+from recveil.core.random import make_generator
 from recveil.core.results import MembershipResult
 from recveil.core.timing import Clock
+from recveil.metrics.empirical_epsilon import estimate_epsilon
 
 __all__ = ["MembershipConfig", "MembershipOutputs", "MembershipRequest", "run_membership", "run_membership_on_data"]
 
@@ -228,6 +231,8 @@ def _attack_scenario(
         filtered=prepared.filtered,
         utility=prepared.utility,
         defense=prepared.defense,
+        privacy=prepared.privacy,
+        empirical_epsilon=_estimate_epsilon(audit, prepared.privacy, config.seed),
         timings=clock.seconds,
         warnings=[*prepared.notes, *findings.notes],
     )
@@ -259,6 +264,23 @@ def _check_attacks(config: MembershipConfig, scenario: TrainedScenario | Observe
 
 def _judge_compared_game(game: MembershipGame | None, config: MembershipConfig) -> MembershipFindings | None:
     return None if game is None else judge_membership(config.attack(game), margin=config.margin)
+
+
+def _estimate_epsilon(audit: MembershipAudit, guarantee: PrivacyGuarantee | None, seed: int) -> EmpiricalEpsilon | None:
+    """Estimate what the best attack or rule proves beside a guarantee."""
+    if guarantee is None or audit.truth is None:
+        return None
+    rng = make_generator(seed, "membership", "empirical epsilon")
+    bound = estimate_epsilon(audit.truth, audit.scores, delta=guarantee.delta, rng=rng)
+    return EmpiricalEpsilon(
+        lower_bound=bound.epsilon,
+        guarantee=guarantee.epsilon,
+        delta=guarantee.delta,
+        attack=bound.attack,
+        n_guesses=bound.n_guesses,
+        n_right=bound.n_right,
+        n_users=bound.n_users,
+    )
 
 
 def _describe_protocol(config: MembershipConfig, prepared: PreparedScenario) -> MembershipProtocol:

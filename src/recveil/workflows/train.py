@@ -9,16 +9,20 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from recveil.core.device import check_device
 from recveil.core.errors import UsageError
 from recveil.core.files import write_atomically
 from recveil.core.option_types import Count, SeedNumber, check_fields
 from recveil.core.outputs import check_outputs
+from recveil.core.privacy_parts import PrivacyGuarantee
+from recveil.core.protocols import PrivateRecommender
 from recveil.core.result_parts import DefenseSummary, InputSummary, Utility
 from recveil.core.results import TrainingConfig, TrainResult
 from recveil.core.run_folders import check_run_folder, replace_files
 from recveil.core.timing import Clock
-from recveil.core.types import Attribute, Dataset, Release, Split
+from recveil.core.types import Attribute, Dataset, Split
 from recveil.data.io.release_files import write_attributes, write_lists, write_vectors
 from recveil.data.sources.catalog import find_data, load_dataset_or_demo
 from recveil.data.splits import leave_one_out
@@ -48,6 +52,12 @@ WENT_ON = {
     True: "Training with the defense made the validation items rank clearly better, and was kept.",
 }
 """What became of a defense that waits until the model has been trained."""
+
+
+GUARANTEE_LOST = (
+    "The defense learned from other users without noise, so the guarantee of the model no longer holds for what "
+    "is released. Leave out the defense, or take its guarantee for the item vectors alone."
+)
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,7 @@ def _train(data: Dataset, request: TrainRequest) -> tuple[TrainResult, DefendedR
     released = train_and_defend(recipe, split, targets, request.defense, clock=clock)
     with clock.measure_step("measure"):
         utility = _measure_utility(released, split, targets)
-    audits = {}
+    privacy, audits = _state_guarantee(released, request), {}
     if request.defense is not None and released.user_vectors.shape[1]:
         protocol = AuditProtocol(seed=request.seed, device=request.device, max_repeats=2)
         with clock.measure_step("audit"):
@@ -142,11 +152,27 @@ def _train(data: Dataset, request: TrainRequest) -> tuple[TrainResult, DefendedR
         config=_build_config(request, released, targets),
         utility=utility,
         stopped=None if history is None else history.stopped,
+        privacy=privacy,
         timings=clock.seconds,
         command_line=list(request.command_line),
-        **audits,
+        **{**audits, "warnings": [*audits.get("warnings", []), *_describe_privacy(released, request)]},
     )
     return result, released
+
+
+def _state_guarantee(released: DefendedRelease, request: TrainRequest) -> PrivacyGuarantee | None:
+    """Return the guarantee of the release; a defense, which learns from users too, is not covered by any."""
+    model = released.model
+    return model.guarantee_ if isinstance(model, PrivateRecommender) and request.defense is None else None
+
+
+def _describe_privacy(released: DefendedRelease, request: TrainRequest) -> list[str]:
+    if not isinstance(released.model, PrivateRecommender):
+        return []
+    notes = list(released.model.notes_)
+    if request.defense is not None:
+        notes.append(GUARANTEE_LOST)
+    return notes
 
 
 def _check_defense(request: TrainRequest) -> None:
@@ -230,19 +256,27 @@ def _write_run(folder: Path, data: Dataset, released: DefendedRelease, result: T
     # The saved model must not give away what the released vectors hide.
     released.model.user_vectors_ = released.user_vectors
     save_model(released.model, folder / "model", name=result.config.model)
-    _write_release(folder, data, released.release)
+    _write_release(folder, data, released)
+    if result.privacy is not None:
+        with write_atomically(folder / "privacy.json") as temporary:
+            temporary.write_text(result.privacy.model_dump_json(indent=2) + "\n", encoding="utf-8")
     with write_atomically(folder / "config.json") as temporary:
         temporary.write_text(json.dumps(result.config.model_dump(mode="json"), indent=2) + "\n", encoding="utf-8")
     measured = result.model_copy(update={"timings": {}, "command_line": []})  # equal bytes from run to run
     measured.write_json(folder / "metrics.json")
 
 
-def _write_release(folder: Path, data: Dataset, release: Release) -> None:
+def _write_release(folder: Path, data: Dataset, released: DefendedRelease) -> None:
+    release = released.release
     assert release.user_vectors is not None
     assert release.item_vectors is not None
     assert release.lists is not None
     if release.user_vectors.shape[1]:  # a model without user vectors exposes lists alone
         write_vectors(folder / "users.parquet", "user_id", data.user_ids, release.user_vectors)
-        write_vectors(folder / "items.parquet", "item_id", data.item_ids, release.item_vectors)
+        # A guarantee covers the items that it names: the name of another item could give away its only user.
+        model, items = released.model, np.arange(data.n_items)
+        if isinstance(model, PrivateRecommender):
+            items = model.released_items_
+        write_vectors(folder / "items.parquet", "item_id", data.item_ids[items], release.item_vectors[items])
     write_lists(folder / "recommendations.parquet", release.lists, data.user_ids, data.item_ids)
     write_attributes(folder / "attributes.parquet", data.user_ids, data.attributes.values())

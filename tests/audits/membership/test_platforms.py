@@ -22,6 +22,7 @@ from recveil.data.synthetic import make_world
 from recveil.defenses.lists.popularity import Popularity
 from recveil.models.als import ALS
 from recveil.models.bprmf import BPRMF
+from recveil.models.dp_cov import PrivateCovariance
 from recveil.models.gru4rec import GRU4Rec
 from recveil.models.itemknn import ItemKNN
 
@@ -193,3 +194,24 @@ def test_models_without_fold_in_serve_popular_items_only(split: MemberSplit) -> 
     with pytest.raises(UsageError, match="NoFoldIn cannot serve users it was not trained on"):
         serve(split, ServingPolicy(k=5), NoFoldIn())
     assert serve(split, ServingPolicy("popular", k=5), NoFoldIn()).watched.lists.shape[1] == 5
+
+
+def test_a_private_model_names_only_released_items_and_serves_twins_alike() -> None:
+    world = make_world(n_users=400, n_items=60, n_interactions=8_000, leaks={}, rng=np.random.default_rng(0)).dataset
+    member = np.arange(world.n_users) % 2 == 0
+    platform = train_platform(
+        MemberPart(world, member),
+        PrivateCovariance(epsilon=30.0, noise_seed=0, recency=1.0),
+        ServingPolicy(k=40, seen="kept"),
+        rng=np.random.default_rng(0),
+    )
+    assert isinstance(platform.model, PrivateCovariance)
+    released = np.flatnonzero(platform.popularity)[platform.model.released_items_]
+    lists = platform.serve_lists(None).watched.lists
+    assert 0 < len(released) < 60
+    assert {*np.unique(lists[lists >= 0])} <= {*released}
+    twin, original = 1, 0  # a non-member with the history of a member
+    history = platform.history.item[platform.history.user == original]
+    rows = [np.flatnonzero(np.flatnonzero(platform.popularity) == item)[0] for item in history]
+    copied = platform.model.score(np.array([twin]), platform.model.fold_in([np.array(rows)]))
+    assert np.allclose(copied, platform.score_members(np.array([0])), atol=1e-6)

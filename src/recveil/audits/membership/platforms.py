@@ -20,7 +20,7 @@ from recveil.core.protocols import FoldInRecommender, ListDefense, Recommender
 from recveil.core.types import BoolArray, Dataset, Estimate, FloatArray, IntArray, ReferenceSignals, Split, Watched
 from recveil.data.member_split import MemberPart
 from recveil.metrics.ranking import collect_seen_items, estimate_difference, estimate_mean
-from recveil.models.scoring import top_k
+from recveil.models.scoring import keep_released_items, top_k
 
 __all__ = [
     "ServedPlatform",
@@ -99,6 +99,7 @@ class TrainedPlatform:
     popularity: FloatArray
     held_out: IntArray
     policy: ServingPolicy
+    model: Recommender
     score_members: ScoreUsers
     score_nonmembers: ScoreUsers
 
@@ -111,7 +112,8 @@ class TrainedPlatform:
         lists = np.full((self.history.n_users, self.policy.k), -1, dtype=np.int64)
         for score, in_class in ((self.score_members, self.member), (self.score_nonmembers, ~self.member)):
             rows = np.flatnonzero(in_class)
-            lists[rows] = top_k(score, np.arange(len(rows)), self.policy.k, hidden[rows])
+            ranked = top_k(score, np.arange(len(rows)), self.policy.k, hidden[rows])
+            lists[rows] = keep_released_items(ranked, self.model)
         lists = np.where(lists >= 0, catalog[lists], -1)
         watched = Watched(_split_histories(self.history), lists, item_vectors, reference_signals)
         return ServedPlatform(watched, self.member, self.popularity, self.held_out, self.policy)
@@ -171,7 +173,7 @@ def train_platform(
         histories = _split_histories(history)
         nonmember_histories = [histories[user] for user in nonmembers]
         score_nonmembers = _score_by_fold_in(model, nonmember_histories, catalog, score_nonmembers, rng=fold_rng)
-    return TrainedPlatform(history, part.member, popularity, held_out, policy, model.score, score_nonmembers)
+    return TrainedPlatform(history, part.member, popularity, held_out, policy, model, model.score, score_nonmembers)
 
 
 def train_and_serve(

@@ -37,7 +37,8 @@ from recveil.core.membership_parts import (
     ReferenceProtocol,
     ServingRule,
 )
-from recveil.core.protocols import ListDefense, Recommender
+from recveil.core.privacy_parts import PrivacyGuarantee
+from recveil.core.protocols import ListDefense, PrivateRecommender, Recommender
 from recveil.core.random import make_generator
 from recveil.core.types import ReferenceSignals
 from recveil.data.member_split import FilterCounts, MemberSplit, split_three_ways
@@ -62,7 +63,8 @@ class PreparedScenario:
     """The game to be played, and the facts that are known before any attack.
 
     With a defense there are two more games to compare: `before`, where nothing is defended, and `static`, where the
-    target is defended and the attacker learns from an undefended shadow.
+    target is defended and the attacker learns from an undefended shadow. `privacy` is the guarantee of a target that
+    has one.
     """
 
     game: MembershipGame
@@ -74,6 +76,7 @@ class PreparedScenario:
     defense: ListDefenseSummary | None = None
     before: MembershipGame | None = None
     static: MembershipGame | None = None
+    privacy: PrivacyGuarantee | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,7 @@ class TrainedScenario:
             filtered=FilteredCounts(**asdict(split.filtered)),
             utility=MembershipUtility(after=measure_hit_rates(target)),
             references=None if self.references is None else ReferenceProtocol(**asdict(self.references)),
+            privacy=_find_guarantee(trained["target"].model),
         )
         if self.defense is None or defense is None:
             return prepared
@@ -239,6 +243,10 @@ def _defend(
         before=prepared.game,
         static=_build_game_of_split(shadow, defended_target, split),
     )
+
+
+def _find_guarantee(model: Recommender) -> PrivacyGuarantee | None:
+    return model.guarantee_ if isinstance(model, PrivateRecommender) else None
 
 
 def _make_list_defense(config: MethodConfig) -> ListDefense:
