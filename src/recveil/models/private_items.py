@@ -185,8 +185,9 @@ class PrivateItemModel(ABC):
         notes = [f"{n_released:,} of {n_items:,} items are released; only these are recommended."]
         if n_single:
             notes.append(
-                f"{n_single:,} items have a single user, and their names would give that user away. They fall below the "
-                f"noisy threshold and are dropped; any of one user's is kept with a probability of {budget.item_failure:.0e}."
+                f"{n_single:,} items have a single user, and their names would give that user away. They fall below "
+                "the noisy threshold and are dropped; any of one user's is kept with a probability of at most "
+                f"{budget.item_failure:.0e}."
             )
         if n_long:
             notes.append(f"{n_long:,} users have more than {self.max_history:,} interactions; the newest were kept.")
