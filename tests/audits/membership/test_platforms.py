@@ -215,3 +215,16 @@ def test_a_private_model_names_only_released_items_and_serves_twins_alike() -> N
     rows = [np.flatnonzero(np.flatnonzero(platform.popularity) == item)[0] for item in history]
     copied = platform.model.score(np.array([twin]), platform.model.fold_in([np.array(rows)]))
     assert np.allclose(copied, platform.score_members(np.array([0])), atol=1e-6)
+
+
+def test_users_who_have_seen_all_released_items_get_them_again() -> None:
+    world = make_world(n_users=400, n_items=60, n_interactions=8_000, leaks={}, rng=np.random.default_rng(0)).dataset
+    model = PrivateCovariance(epsilon=100.0, noise_seed=0, head_items=2)
+    part = MemberPart(world, np.arange(world.n_users) % 2 == 0)
+    platform = train_platform(part, model, ServingPolicy(k=5), rng=np.random.default_rng(0))
+    released = {*np.flatnonzero(platform.popularity)[model.released_items_]}
+    watched = platform.serve_lists(None).watched
+    listed = [{*row[row >= 0]} for row in watched.lists]
+    unseen = [released - {*history} for history in watched.histories]
+    assert listed == [items or released for items in unseen]
+    assert 0 < sum(not items for items in unseen) < len(unseen)

@@ -16,7 +16,7 @@ from scipy import sparse
 from recveil.attacks.membership.difference_vectors import flatten_histories
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.membership_parts import ServedHits
-from recveil.core.protocols import FoldInRecommender, ListDefense, Recommender
+from recveil.core.protocols import FoldInRecommender, ListDefense, PrivateRecommender, Recommender
 from recveil.core.types import BoolArray, Dataset, Estimate, FloatArray, IntArray, ReferenceSignals, Split, Watched
 from recveil.data.member_split import MemberPart
 from recveil.metrics.ranking import collect_seen_items, estimate_difference, estimate_mean
@@ -112,11 +112,19 @@ class TrainedPlatform:
         lists = np.full((self.history.n_users, self.policy.k), -1, dtype=np.int64)
         for score, in_class in ((self.score_members, self.member), (self.score_nonmembers, ~self.member)):
             rows = np.flatnonzero(in_class)
-            ranked = top_k(score, np.arange(len(rows)), self.policy.k, hidden[rows])
-            lists[rows] = keep_released_items(ranked, self.model)
+            lists[rows] = self._list_items(score, np.arange(len(rows)), hidden[rows])
         lists = np.where(lists >= 0, catalog[lists], -1)
         watched = Watched(_split_histories(self.history), lists, item_vectors, reference_signals)
         return ServedPlatform(watched, self.member, self.popularity, self.held_out, self.policy)
+
+    def _list_items(self, score: ScoreUsers, users: IntArray, hidden: sparse.csr_array) -> IntArray:
+        lists = keep_released_items(top_k(score, users, self.policy.k, hidden), self.model)
+        # A private model may release few items. Who has seen all of them is shown them again, member or not.
+        without = np.flatnonzero((lists < 0).all(1))
+        if len(without) and isinstance(self.model, PrivateRecommender):
+            nothing = sparse.csr_array(hidden.shape, dtype=hidden.dtype)
+            lists[without] = keep_released_items(top_k(score, users[without], self.policy.k, nothing), self.model)
+        return lists
 
     def score(self, users: IntArray) -> FloatArray:
         """Score every item for these users; items outside the catalog score NaN."""
