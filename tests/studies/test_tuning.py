@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from recveil.core.errors import UsageError
+from recveil.core.errors import DataError, UsageError
 from recveil.core.study_parts import TuningTrial
 from recveil.core.traits import Choice
 from recveil.core.types import Estimate, Record
@@ -108,6 +108,11 @@ def test_failed_settings_are_counted_and_a_budget_that_nothing_meets_chooses_not
     assert result.n_failed + len(result.trials) == 8
     assert all(trial.options.get("scale", 0.0) <= 0.5 for trial in result.trials)
     assert (result.chosen, result.audit, result.use) == (None, None, None)
+
+
+def test_a_search_that_cannot_begin_says_why(tmp_path) -> None:
+    with pytest.raises(DataError, match="could be measured. broken"):
+        tune(NOISE, tmp_path, PretendEngine(max_scale=-1.0))
 
 
 def test_proposals_depend_on_what_is_known_and_on_nothing_else() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from recveil.core.device import check_device
-from recveil.core.errors import DataError, MissingExtra, unknown_name
+from recveil.core.errors import DataError, MissingExtra, RecveilError, unknown_name
 from recveil.core.option_types import Count, NonNegativeFloat, SeedNumber, check_fields
 from recveil.core.results import TuneResult
 from recveil.core.study_parts import TunedAudit, TunedLine, TunedTarget, TuningTrial
@@ -238,12 +238,21 @@ def _search_settings(
         for name in (UNDEFENDED, config.defense)
         for setting in _try_settings(config, store, engine, [MethodChoice(name)])
     ]
+    if all(setting.trial is None for setting in start):
+        raise _make_failure_error(config, store)
     tried: list[TriedSetting] = []
     while len(tried) < config.trials:
         proposals = propose_settings(space, tried, min(config.batch, config.trials - len(tried)), config.seed)
         tried += _try_settings(config, store, engine, [MethodChoice(config.defense, p) for p in proposals])
         on_progress(len(tried), config.trials)
     return start + tried
+
+
+def _make_failure_error(config: TuningConfig, store: Store) -> RecveilError:
+    """Return the error for a search that cannot begin, with the reason of its first trial."""
+    failure = store.read_failure(config.make_trial(MethodChoice(UNDEFENDED)).id)
+    message = f"Neither the undefended model nor the defaults of {config.defense} could be measured. {failure.error}"
+    return DataError(message) if failure.foreseen else RecveilError(message)
 
 
 def _try_settings(
