@@ -30,7 +30,7 @@ from recveil.metrics.roc import estimate_auc, estimate_tpr_at_fpr
 from recveil.models.construction import make_model
 
 DELTA = 1e-5
-ATTACKS = {"lira": LiRA(), "lira pair": LiRA(level="pair"), "rmia": RMIA()}
+ATTACKS = {"lira": LiRA(), "lira offline": LiRA(kind="offline"), "rmia": RMIA()}
 
 MakeModel = Callable[[], Recommender]
 
@@ -53,7 +53,7 @@ def measure_attacks(data: Dataset, make: MakeModel, seed: int, references: int) 
     member = rng.random(data.n_users) < 0.5
     part = MemberPart(data, member)
     target = train_platform(part, make(), ServingPolicy(), rng=rng.spawn(1)[0])
-    signals = ReferenceModels(references).collect_signals(part, target, make, rng=rng.spawn(1)[0])
+    signals = ReferenceModels(references, "bpr-margin").collect_signals(part, target, make, rng=rng.spawn(1)[0])
     watched = target.serve_lists(None, signals).watched
     scores = {name: attack.score(watched) for name, attack in ATTACKS.items()}
     parts = []

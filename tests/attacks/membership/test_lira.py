@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from recveil.attacks.membership.lira import LiRA, compute_likelihood_ratios
+from recveil.attacks.membership.lira import LiRA, compute_likelihood_ratios, compute_standard_scores
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Watched
 
@@ -80,3 +80,15 @@ def test_too_few_models_and_missing_signals_are_refused(make_gaussian_rows) -> N
         LiRA(spread="rows")
     with pytest.raises(UsageError, match="none were trained"):
         LiRA().score(Watched([np.array([0])], np.array([[0]])))
+
+
+def test_the_offline_kind_uses_models_without_the_row_alone(make_gaussian_rows) -> None:
+    rows, member, _ = make_gaussian_rows(2000, 32, 2.0)
+    scores = compute_standard_scores(rows)
+    changed = replace(rows, signal=np.where(rows.inside, 1e6, rows.signal))
+    assert np.array_equal(compute_standard_scores(changed), scores)
+    assert roc_auc_score(member, scores) > 0.85
+    without = rows.signal[0, ~rows.inside[0]]
+    assert scores[0] == pytest.approx((rows.observed[0] - without.mean()) / without.std(ddof=1))
+    with pytest.raises(UsageError, match="kind"):
+        LiRA(kind="on-line")

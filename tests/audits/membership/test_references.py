@@ -16,6 +16,7 @@ from recveil.core.types import ReferenceSignals
 from recveil.data.member_split import MemberPart, MemberSplit, split_three_ways
 from recveil.data.synthetic import make_world
 from recveil.models.als import ALS
+from recveil.models.dp_cov import PrivateCovariance
 
 ATTACKS = [traits.name for traits in MEMBERSHIP_ATTACKS.all_traits() if traits.needs_references]
 
@@ -115,3 +116,34 @@ def test_bad_options_are_refused(options: dict[str, object], message: str) -> No
 def test_popular_lists_have_no_scores_to_compare() -> None:
     with pytest.raises(UsageError, match="by fold-in"):
         ReferenceModels().check_policy(ServingPolicy("popular"))
+
+
+def test_evidence_on_private_models_is_taken_from_items_that_all_of_them_release() -> None:
+    world = make_world(n_users=400, n_items=60, n_interactions=8_000, leaks={}, rng=np.random.default_rng(0)).dataset
+    part = MemberPart(world, np.random.default_rng(1).random(world.n_users) < 0.5)
+
+    def make_model() -> PrivateCovariance:
+        return PrivateCovariance(epsilon=100.0, noise_seed=0)
+
+    target = train_platform(part, make_model(), ServingPolicy(k=5), rng=np.random.default_rng(2))
+    models = ReferenceModels(8, "bpr-margin")
+    signals = models.collect_signals(part, target, make_model, rng=np.random.default_rng(3))
+    n_released = int(np.isin(target.history.item, np.flatnonzero(target.is_known)).sum())
+    assert 0 < len(signals.user) <= n_released < len(target.history)
+    watched = target.serve_lists(None, signals).watched
+    scores = MEMBERSHIP_ATTACKS.make("lira", kind="offline").score(watched)
+    assert roc_auc_score(part.member, scores) > 0.6  # this budget allows it; items that are not released hid it
+
+
+def test_users_who_have_every_shared_item_are_scored_as_without_evidence(split: MemberSplit) -> None:
+    target = train(split.target)
+    history = target.history
+    everything = replace(
+        history,
+        user=np.append(np.zeros(history.n_items, int), history.user),
+        time=None,
+        item=np.append(np.arange(history.n_items), history.item),
+    )
+    signals = collect(split.target, replace(target, history=everything))
+    assert 0 not in signals.user
+    assert 1 in signals.user

@@ -5,7 +5,8 @@ scores trains reference models like it, each on a random half of the users. The 
 and of those that had not, are each fitted by a Gaussian.
 
 Departs: the attack was made for classifiers; signals here are those of recommenders (`score_signals`). With few
-reference models one variance is shared by all rows (`spread="pooled"`).
+reference models one variance is shared by all rows (`spread="pooled"`). `kind="offline"` looks only at models
+without the row: the more the signal exceeds theirs, the likelier a member.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from recveil.core.errors import DataError, unknown_name
 from recveil.core.traits import MembershipAttackTraits
 from recveil.core.types import BoolArray, FloatArray, Shadow, Watched
 
-__all__ = ["METHODS", "LiRA", "compute_likelihood_ratios"]
+__all__ = ["METHODS", "LiRA", "compute_likelihood_ratios", "compute_standard_scores"]
 
 METHODS = (
     MembershipAttackTraits(
@@ -41,6 +42,7 @@ METHODS = (
 )
 
 SPREADS = ("row", "pooled")
+KINDS = ("online", "offline")
 MIN_VARIANCE = 1e-30
 
 
@@ -49,11 +51,12 @@ class LiRA:
     """Likelihood ratio of scores under reference models with and without the user.
 
     `level` is `"user"`, or `"pair"`, which averages the ratios of a user's pairs. `spread` is `"pooled"`, one variance
-    for all rows, or `"row"`.
+    for all rows, or `"row"`. `kind` is `"online"`, or `"offline"`, which uses the models without the user alone.
     """
 
     level: str = "user"
     spread: str = "pooled"
+    kind: str = "online"
 
     threshold: ClassVar[float | None] = 0.0
     """Above it, membership is the likelier hypothesis."""
@@ -62,6 +65,8 @@ class LiRA:
         check_level(self.level)
         if self.spread not in SPREADS:
             raise unknown_name("spread", self.spread, SPREADS)
+        if self.kind not in KINDS:
+            raise unknown_name("kind", self.kind, KINDS)
 
     def fit(self, shadows: Sequence[Shadow], *, reference: Watched | None = None, rng: np.random.Generator) -> Self:
         """Return the attack as it is: it learns nothing from shadow users."""
@@ -70,7 +75,9 @@ class LiRA:
     def score(self, target: Watched) -> FloatArray:
         """Return the log likelihood ratio of each user; 0 for users without evidence."""
         signals = get_reference_signals(target)
-        ratios = compute_likelihood_ratios(build_rows(signals, self.level), spread=self.spread)
+        rows = build_rows(signals, self.level)
+        compute = compute_likelihood_ratios if self.kind == "online" else compute_standard_scores
+        ratios = compute(rows, spread=self.spread)
         return compute_user_scores(signals, ratios, self.level, neutral=0.0)
 
 
@@ -87,6 +94,12 @@ def compute_likelihood_ratios(rows: EvidenceRows, *, spread: str = "row") -> Flo
     with_row = _fit_gaussians(rows.signal, rows.inside, spread, "with")
     without_row = _fit_gaussians(rows.signal, ~rows.inside, spread, "without")
     return with_row.log_density(rows.observed) - without_row.log_density(rows.observed)
+
+
+def compute_standard_scores(rows: EvidenceRows, *, spread: str = "row") -> FloatArray:
+    """Compute by how many standard deviations each row exceeds the models without it (offline LiRA)."""
+    without_row = _fit_gaussians(rows.signal, ~rows.inside, spread, "without")
+    return np.asarray((rows.observed - without_row.mean) / np.sqrt(without_row.variance))
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,6 +103,13 @@ class TrainedPlatform:
     score_members: ScoreUsers
     score_nonmembers: ScoreUsers
 
+    @property
+    def is_known(self) -> BoolArray:
+        """Mask of the items of the catalog; of a private model, the items that it releases."""
+        catalog = np.flatnonzero(self.popularity)
+        items = catalog[self.model.released_items_] if isinstance(self.model, PrivateRecommender) else catalog
+        return np.isin(np.arange(len(self.popularity)), items)
+
     def serve_lists(
         self, item_vectors: FloatArray | None, reference_signals: ReferenceSignals | None = None
     ) -> ServedPlatform:

@@ -3,12 +3,13 @@
 Every user is in one half of the models and not in the other. The target and all reference models are asked for scores
 of the items of each history; users that a model was not trained on are folded in, as on the platform. Only items that
 all models know are used: an item is in a catalog because some member has it, which would reveal a member who is the
-only one to have it.
+only one to have it. Of private models these are the items that all of them release: scores of others hold no evidence,
+and an attack that averages over them misses most of what there is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from recveil.attacks.membership.score_signals import SIGNALS, compute_pair_signa
 from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.progress import track_progress
-from recveil.core.protocols import Recommender
+from recveil.core.protocols import PrivateRecommender, Recommender
 from recveil.core.types import BoolArray, FloatArray, IntArray, ReferenceSignals
 from recveil.data.member_split import MemberPart
 
@@ -77,13 +78,21 @@ class ReferenceModels:
         """
         self.check_policy(target.policy)
         trained_on = draw_halves(part.data.n_users, self.n, rng)
-        pairs = _SharedPairs.find(target, (target.popularity > 0) & find_shared_items(target, trained_on))
-        target_signals = pairs.compute_log_odds(target, self.signal)
-        policy, signals = replace(target.policy, k=1), []  # no lists are made, so any catalog is large enough
-        for r in track_progress(range(self.n), "training reference models", self.n):
+        policy = replace(target.policy, k=1)  # no lists are made, so any catalog is large enough
+
+        def train_reference(r: int) -> TrainedPlatform:
             half = MemberPart(part.data, trained_on[:, r])
-            reference = train_platform(half, make_model(), policy, rng=rng.spawn(1)[0])
-            signals.append(pairs.compute_log_odds(reference, self.signal))
+            return train_platform(half, make_model(), policy, rng=rng.spawn(1)[0])
+
+        numbers = track_progress(range(self.n), "training reference models", self.n)
+        references: Iterable[TrainedPlatform] = map(train_reference, numbers)  # one at a time: they may be large
+        is_shared = target.is_known & find_shared_items(target, trained_on)
+        if isinstance(target.model, PrivateRecommender):
+            references = list(references)  # what each releases is known after its training
+            is_shared &= np.all([reference.is_known for reference in references], axis=0)
+        pairs = _SharedPairs.find(target, is_shared)
+        target_signals = pairs.compute_log_odds(target, self.signal)
+        signals = [pairs.compute_log_odds(reference, self.signal) for reference in references]
         users = np.arange(part.data.n_users)
         return ReferenceSignals(pairs.user, np.stack(signals, axis=1), target_signals, trained_on, users)
 
@@ -121,6 +130,9 @@ class _SharedPairs:
     @classmethod
     def find(cls, target: TrainedPlatform, is_shared: BoolArray) -> _SharedPairs:
         history = target.history.take(is_shared[target.history.item])
+        # A user who has all of these items leaves none to compare with, and is scored as one without evidence.
+        n_own = np.bincount(history.user, minlength=history.n_users)
+        history = history.take(n_own[history.user] < is_shared.sum())
         users, counts = np.unique(history.user, return_counts=True)
         if not len(users):
             raise DataError("No item is known to the target and to all reference models. Use fewer, or more data.")
