@@ -28,7 +28,7 @@ from recveil.data.splits import leave_one_out
 from recveil.metrics.ranking import collect_seen_items, ndcg, rank
 from recveil.models.construction import make_model
 from recveil.workflows.audit_protocol import AuditProtocol
-from recveil.workflows.cloak import ClearTable, cloak_table
+from recveil.workflows.cloak_table import ClearTable, cloak_table
 from recveil.workflows.defended_release import ChosenDefense
 
 

@@ -33,6 +33,7 @@ def test_a_process_prints_one_json_document(tables: Path, recveil_process: Calla
     assert [picture.label for picture in gender.leak_map.classes] == ["F", "M"]
 
 
+@pytest.mark.thorough
 def test_an_audit_in_words_and_with_a_report(tables: Path, recveil: Callable) -> None:
     done = recveil(*AUDIT, "--report", "not/yet/out.html", "--out", "nor/this/out.json", cwd=tables)
     assert done.returncode == 0, done.stderr

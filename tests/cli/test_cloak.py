@@ -16,6 +16,7 @@ FILES = ("--embeddings", "E.parquet", "--attributes", "A.parquet", "--target", "
 QUICK = ("--panel", "logistic", "--folds", "3", "--seeds", "1")
 
 
+@pytest.mark.thorough
 def test_rows_and_ids_stay_and_the_moments_of_the_classes_become_equal(tables: Path, recveil: Callable) -> None:
     # Moments that are equal in the sample invert attacks, which the self-check reports.
     done = recveil("cloak", *FILES, "--method", "gaussian", "--allow-leak", "--out", "not/yet/C.parquet", cwd=tables)
@@ -53,6 +54,7 @@ def test_the_default_ends_the_leak_and_the_document_says_at_what_cost(tables: Pa
     assert result.defense.displacement > 0
 
 
+@pytest.mark.thorough
 def test_options_of_a_defense_need_its_name(tables: Path, recveil: Callable) -> None:
     asked = ("cloak", *FILES, "--option", "rounds=20", "--strength", "0.9", "--out", "C.parquet", "--allow-leak")
     unnamed = recveil(*asked, cwd=tables)
@@ -62,6 +64,7 @@ def test_options_of_a_defense_need_its_name(tables: Path, recveil: Callable) -> 
     assert (result.defense.name, result.defense.strength, result.defense.options) == ("sliced", 0.9, {"rounds": 20})
 
 
+@pytest.mark.thorough
 def test_notes_go_to_stderr_and_words_to_stdout(tables: Path, recveil: Callable, write_attributes: Callable) -> None:
     write_attributes(gender=[None] * 5 + ["pilot", "spy"] + (["F", "M"] * 200)[:393])
     done = recveil(
@@ -85,6 +88,7 @@ def test_a_second_command_for_the_same_output_is_refused(
     assert sorted(path.name for path in tables.iterdir()) == ["A.parquet", "E.parquet"]
 
 
+@pytest.mark.thorough
 def test_a_report_that_cannot_be_drawn_does_not_lose_the_table(
     tables: Path, recveil: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

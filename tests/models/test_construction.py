@@ -22,7 +22,8 @@ def test_tuned_options_belong_to_the_model_and_given_options_override_them(name:
     assert {key: getattr(model, key) for key in tuned} == tuned
     assert make_model(name, "elsewhere", {}, None) == MODELS.make(name)
     for option in tuned:
-        assert getattr(make_model(name, "ml-1m", {option: 1}, None), option) == 1
+        other = 0.5 if "dropout" in option or isinstance(tuned[option], float) else 1
+        assert getattr(make_model(name, "ml-1m", {option: other}, None), option) == other
 
 
 def test_an_unknown_model_or_option_is_an_error_with_the_nearest_match() -> None:

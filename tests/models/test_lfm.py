@@ -17,6 +17,7 @@ from recveil.testing.worlds import make_checkerboard
 QUICK: dict[str, Any] = {"embedding_size": 8, "epochs": 20, "learning_rate": 0.05}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"loss": "squared", "candidates": 2}, {"recency": 1.0}])
 def test_the_contract(options: dict[str, Any]) -> None:
     check_recommender(lambda: LFM(**QUICK, **options, device="cpu"))

@@ -31,6 +31,7 @@ def network(**options: Any) -> _Graph:
     return _Graph(LightGCN(embedding_size=4, **options), make_positives(board.train), made, seeded)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"candidates": 1, "layers": 1, "recency": 1.0}])
 def test_the_contract(options: dict[str, Any]) -> None:
     check_recommender(lambda: LightGCN(**QUICK, **options, device="cpu"))

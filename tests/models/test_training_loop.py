@@ -197,6 +197,7 @@ def test_every_user_is_penalized_alike() -> None:
 SHORT = {"max_length": 4, "hidden_size": 8}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "small"),
     [("bprmf", {}), ("caser", {}), ("dmf", {}), ("ncf", {}), ("lightgcn", {}), ("gru4rec", SHORT), ("bert4rec", SHORT)],
@@ -369,6 +370,7 @@ def test_wrong_settings_are_errors(wrong: dict[str, float]) -> None:
         BPRMF(**{**QUICK, **wrong}).fit(make_checkerboard(), rng=make_generator(0, "t"))
 
 
+@pytest.mark.thorough
 def test_long_schedules_rank_every_second_epoch_and_short_ones_each() -> None:
     def judged(epochs: int) -> tuple[int, int]:
         model = BPRMF(embedding_size=4, epochs=epochs, patience=epochs, device="cpu")

@@ -106,6 +106,7 @@ def _brightness(color: str) -> int:
     return sum(int(part) for part in color.removeprefix("rgb(").removesuffix(")").split(","))
 
 
+@pytest.mark.thorough
 @pytest.mark.browser
 def test_the_answer_fits_on_the_first_screen_and_folded_details_are_printed(chromium, tmp_path, cloak_result):
     write_report(cloak_result, tmp_path / "report.html")

@@ -102,6 +102,7 @@ def any_result(request: pytest.FixtureRequest) -> Document:
     return request.getfixturevalue(request.param)
 
 
+@pytest.mark.thorough
 def test_every_document_is_one_closed_page_and_folds_its_details(any_result: Document) -> None:
     page = assert_closed(render(any_result))
     policy = [attributes for _, attributes in page.tags if attributes.get("http-equiv") == "Content-Security-Policy"]
@@ -117,6 +118,7 @@ def test_every_document_is_one_closed_page_and_folds_its_details(any_result: Doc
     assert "None" not in page.text
 
 
+@pytest.mark.thorough
 def test_a_hostile_name_anywhere_is_text(any_result: Document) -> None:
     hostile = type(any_result).model_validate(replace_names(json.loads(any_result.to_json())))
     page = assert_closed(render(hostile))
@@ -129,6 +131,7 @@ def test_a_document_read_back_from_json_is_the_same_page(audit_result: AuditResu
     assert render(AuditResult.model_validate_json(audit_result.to_json())) == render(audit_result)
 
 
+@pytest.mark.thorough
 def test_the_top_comes_first_and_every_section_is_there(full_result: CloakResult) -> None:
     source = render(full_result)
     page = assert_closed(source)
@@ -141,6 +144,7 @@ def test_the_top_comes_first_and_every_section_is_there(full_result: CloakResult
         assert word in page.text  # a verdict is a word, not only a color
 
 
+@pytest.mark.thorough
 def test_missing_numbers_still_make_a_page(any_result: Document) -> None:
     def blank(value: object) -> object:
         if isinstance(value, dict) and value.keys() == {"value", "low", "high", "n"}:

@@ -24,6 +24,7 @@ from recveil.streaming.labels import AttributeSource
 GENDER = AttributeSource(None, ("gender",))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("K", "margin"), [(2, 0.05), (3, 0.05), (2, 0.1)])
 def test_the_audit_of_the_needed_users_has_the_stated_power(K: int, margin: float) -> None:
     d, rules = 8, CrossValidation(5, 1)

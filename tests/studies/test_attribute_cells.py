@@ -78,6 +78,7 @@ def test_a_defense_after_training_is_compared_and_both_tables_are_attacked(make_
     assert count_models(tmp_path) == 1  # one training for both cells
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("defense", ["adversarial", "blurme"])
 def test_defenses_of_training_and_data_train_once_more(defense: str, make_cell: MakeCell, tmp_path: Path) -> None:
     numbers = index_records(measure_attribute_cell(make_cell(defense=[defense]), tmp_path))

@@ -95,6 +95,7 @@ def test_a_damaged_file_is_one_error_that_names_it(store: Store, text: str) -> N
             read("x")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("value", [None, True, "x", [], {}, -1, 1.5, {"value": 1}], ids=str)
 def test_no_value_in_a_stored_cell_is_another_error(store: Store, chores: ModuleType, value: object) -> None:
     cell = chores.plan().cells()[0]

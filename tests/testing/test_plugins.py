@@ -100,6 +100,7 @@ def run_command(*arguments: str) -> dict[str, dict[str, dict[str, str]]]:
     return document
 
 
+@pytest.mark.thorough
 def test_the_list_of_methods_names_them_and_warns_of_broken_entry_points(site: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])}
     command = [sys.executable, "-m", "recveil", "list", "--json"]

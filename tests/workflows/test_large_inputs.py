@@ -15,7 +15,8 @@ from recveil.streaming.ray_engine import RayTaskEngine
 from recveil.workflows import large_inputs
 from recveil.workflows.audit import audit_files
 from recveil.workflows.audit_protocol import AuditProtocol
-from recveil.workflows.cloak import CloakRequest, cloak_files
+from recveil.workflows.cloak import cloak_files
+from recveil.workflows.cloak_table import CloakRequest
 from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.inputs import InputFiles
 from recveil.workflows.large_inputs import is_large_table, make_engine, open_large_table

@@ -11,7 +11,7 @@ from recveil.defenses import DEFENSES
 from recveil.testing.worlds import make_no_leak, make_planted_leak
 from recveil.workflows import self_check
 from recveil.workflows.audit_protocol import AuditProtocol
-from recveil.workflows.cloak import ClearTable, cloak_table
+from recveil.workflows.cloak_table import ClearTable, cloak_table
 from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.self_check import check_release, choose_defense, list_candidates
 
@@ -75,6 +75,7 @@ def test_auto_lists_candidates_by_rank_and_only_streaming_ones_for_large_tables(
     assert list_candidates(ChosenDefense("leace")) == [ChosenDefense("leace")]
 
 
+@pytest.mark.thorough
 def test_a_cloak_holds_its_self_check() -> None:
     x, secret = make_world()
     table = ClearTable(InputSummary(name="table", n_users=900, d=6), x, [secret])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +27,9 @@ from recveil.cli.output import (
     read_command_line,
     show_progress,
 )
+
+if TYPE_CHECKING:
+    from recveil.workflows.audit_protocol import AuditProtocol
 
 __all__ = ["CloakOptions", "cloak"]
 
@@ -69,27 +72,18 @@ def cloak(options: CloakOptions) -> None:
     --interactions, the result also says what the recommendations are worth before and after. A folder of Parquet files
     is read and written part by part; after an interruption the same command continues.
 
-    A table in memory is checked by strong attackers before it is handed over. If they find more than the margin, or
-    more than before, the first sentence says so and the command exits 1 unless --allow-leak is given.
+    Strong attackers check the table (of a large one a sample) before it is handed over. If they find more than the
+    margin, or more than before, the first sentence says so and the command exits 1 unless --allow-leak is given.
 
     Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
     check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids_path)
     check_inputs_exist(options.item_embeddings, options.interactions)
-    from recveil.workflows.audit_protocol import AuditProtocol
-    from recveil.workflows.cloak import CloakRequest, cloak_files
+    from recveil.workflows.cloak import cloak_files
+    from recveil.workflows.cloak_table import CloakRequest
     from recveil.workflows.defended_release import ChosenDefense
     from recveil.workflows.large_inputs import make_engine
 
-    protocol = AuditProtocol(
-        panel=options.panel,
-        folds=options.folds,
-        repeats=options.repeats,
-        max_repeats=options.max_repeats,
-        margin=options.margin,
-        seed=options.seed,
-        device=options.device,
-    )
     request = CloakRequest(
         options.out,
         options.report,
@@ -102,7 +96,9 @@ def cloak(options: CloakOptions) -> None:
     )
     defense = ChosenDefense(options.method, {"strength": options.strength, **parse_options(options.option)})
     with show_progress(quiet=options.quiet):
-        result = cloak_files(make_input_files(options), parse_names(options.target), defense, protocol, request)
+        result = cloak_files(
+            make_input_files(options), parse_names(options.target), defense, _make_protocol(options), request
+        )
     emit_json(result, as_json=options.as_json)
     failure = result.self_check.sentence if result.self_check is not None else ""
     if failure:
@@ -111,3 +107,17 @@ def cloak(options: CloakOptions) -> None:
     print_line(f"Wrote {options.out}.", silent=options.is_silent)
     if failure and not options.allow_leak:
         raise typer.Exit(1)
+
+
+def _make_protocol(options: CloakOptions) -> AuditProtocol:
+    from recveil.workflows.audit_protocol import AuditProtocol
+
+    return AuditProtocol(
+        panel=options.panel,
+        folds=options.folds,
+        repeats=options.repeats,
+        max_repeats=options.max_repeats,
+        margin=options.margin,
+        seed=options.seed,
+        device=options.device,
+    )

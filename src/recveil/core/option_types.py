@@ -171,7 +171,7 @@ def read_field_types(dataclass_type: type) -> dict[str, Any]:
 
 
 def _resolve_annotations(source: Any) -> dict[str, Any]:
-    module = sys.modules.get(source.__module__)
+    module = sys.modules.get(getattr(source, "__module__", ""))  # a class without an initializer of its own has none
     found: dict[str, Any] = {}
     for name, annotation in inspect.get_annotations(source).items():
         holder: Any = SimpleNamespace(__annotations__={name: annotation})

@@ -17,7 +17,7 @@ from recveil.data.io.tables import USER_NAMES, build_dataset, require_column, se
 from recveil.integrations.dataframes import SOURCE, TableInput, is_dataframe, read_arrow, read_table_input
 from recveil.workflows.audit import AuditedTable, audit_table
 from recveil.workflows.audit_protocol import AuditProtocol
-from recveil.workflows.cloak import ClearTable, cloak_table
+from recveil.workflows.cloak_table import ClearTable, cloak_table
 from recveil.workflows.defended_release import ChosenDefense, select_targets
 from recveil.workflows.self_check import AUTO
 from recveil.workflows.train import TrainRequest, train_dataset, train_run

@@ -122,7 +122,7 @@ def _has_type(value: object, declared: Any) -> bool:
         return type(value) is declared
     if isinstance(value, dict):
         return get_origin(declared) is dict and all(_has_type(array, FloatArray) for array in value.values())
-    if not isinstance(value, np.ndarray) or get_origin(declared) is not np.ndarray:
+    if not isinstance(value, np.ndarray) or (get_origin(declared) or declared) is not np.ndarray:
         return False
     kind = np.integer if declared == IntArray else np.floating
     return np.issubdtype(value.dtype, kind) and bool(np.isfinite(value).all())

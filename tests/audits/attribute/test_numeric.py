@@ -32,6 +32,7 @@ def test_a_number_that_leaks_is_called_a_leak() -> None:
     assert "age" in audit.sentence
 
 
+@pytest.mark.thorough
 def test_no_leak_is_reported_where_there_is_none() -> None:
     rng = np.random.default_rng(1)
     verdicts, values = [], []
@@ -58,6 +59,7 @@ def test_predictions_that_are_always_wrong_are_a_leak() -> None:
     assert audit.verdict == "leak"
 
 
+@pytest.mark.thorough
 def test_with_many_users_and_no_leak_the_verdict_is_none() -> None:
     rng = np.random.default_rng(3)
     audit = audit_numeric_attribute(rng.normal(size=(6000, 3)), number(rng.normal(size=6000)), rules=FIVE)

@@ -51,6 +51,7 @@ def count_alarms(audits: list[MembershipAudit]) -> dict[str, int]:
     }
 
 
+@pytest.mark.thorough
 def test_no_false_alarms(make_seen_world: MakeWorld) -> None:
     audits = [
         run_membership_attacks(make_game(make_seen_world, 0.0, seed), make_quick_attacks(), seed=seed)

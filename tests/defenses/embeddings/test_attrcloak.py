@@ -161,6 +161,7 @@ def test_the_data_free_form_lowers_the_divergence_and_ends_where_the_losses_pull
     assert apart(best, codes, x) <= 1.001 * apart(out, codes, x)
 
 
+@pytest.mark.thorough
 def test_a_greater_fixed_weight_is_more_privacy_and_more_displacement() -> None:
     x, codes = leaky(7)
     found = [run(DataFree(weight=a, steps=500), x, codes) for a in (0.0, 0.1, 0.5, 0.9)]
@@ -169,6 +170,7 @@ def test_a_greater_fixed_weight_is_more_privacy_and_more_displacement() -> None:
     assert np.all(np.diff([measure_displacement(x, t) for t in found]) > 0)
 
 
+@pytest.mark.thorough
 def test_the_undivided_sum_of_the_paper_all_but_forbids_to_move() -> None:
     x, codes = leaky(8)
     moved, held = (measure_displacement(x, run(DataFree(weight=0.5, raw_sum=raw), x, codes)) for raw in (False, True))

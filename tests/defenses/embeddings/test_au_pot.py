@@ -282,6 +282,7 @@ def test_the_hinge_counts_what_is_missing_between_neighbors_of_the_frozen_list()
     assert float(loss(torch.tensor(swapped))) == pytest.approx((1.0 + 0.4 + 0.4) / 4)
 
 
+@pytest.mark.thorough
 def test_the_hinge_keeps_more_of_the_order_than_nothing_does() -> None:
     rng = np.random.default_rng(9)
     x, secret = make_planted_leak(150, 6, 2, 2.0, rng=rng)

@@ -32,6 +32,7 @@ def test_several_processes_share_the_items_and_end_when_it_is_broken_off(chores:
             os.kill(process, 0)
 
 
+@pytest.mark.thorough
 def test_a_process_that_dies_is_replaced_and_its_item_tried_once_more(chores: ModuleType, tmp_path: Path) -> None:
     cells = chores.plan(data=["a"], seed=[0, 1, 2]).cells()
     found = {cell.seed: answer for cell, answer in run_items(partial(chores.deadly, tmp_path), cells, workers=1)}

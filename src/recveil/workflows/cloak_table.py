@@ -1,0 +1,183 @@
+"""A table in memory: defend it, check it, audit it before and after, and build the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from recveil.core.protocols import UtilityLoss
+from recveil.core.result_parts import DefenseSummary, InputSummary
+from recveil.core.results import CloakResult
+from recveil.core.self_check_parts import SelfCheck
+from recveil.core.timing import Clock
+from recveil.core.types import Attribute, FloatArray, IntArray
+from recveil.data.io.ids import Ids
+from recveil.defenses import DEFENSES
+from recveil.streaming.engines import TaskEngine
+from recveil.workflows.audit_protocol import AuditProtocol
+from recveil.workflows.comparison import audit_lists, compare_audits, compare_recommendations, describe_omissions
+from recveil.workflows.defended_release import (
+    ChosenDefense,
+    defend_vectors,
+    describe_size_limit,
+    measure_displacement,
+)
+from recveil.workflows.frontier import build_frontier
+from recveil.workflows.notes import list_notes, merge_small_classes
+from recveil.workflows.self_check import AUTO, choose_defense, list_candidates
+from recveil.workflows.utility import Recommendations
+
+__all__ = ["ClearTable", "CloakRequest", "add_audits", "cloak_table"]
+
+
+@dataclass(frozen=True)
+class CloakRequest:
+    """What a cloak does beside defending the table.
+
+    Attributes:
+        out: where the defended table goes.
+        report: where the page goes, if anywhere.
+        audit: audit the table before and after even without a page.
+        frontier: measure all methods at several strengths.
+        engine: engine for large tables; naming one makes any table a large one.
+        keep_target: keep columns of the table that hold a protected attribute; anybody can read the classes there.
+        check: run the self-check of the defense.
+        command_line: what made this result, kept in it.
+    """
+
+    out: Path
+    report: Path | None = None
+    audit: bool = False
+    frontier: bool = False
+    engine: TaskEngine | None = None
+    keep_target: bool = False
+    check: bool = False
+    command_line: Sequence[str] = ()
+
+    @property
+    def needs_audit(self) -> bool:
+        """Whether the audits before and after are wanted."""
+        return self.audit or self.report is not None
+
+
+@dataclass(frozen=True, eq=False)
+class ClearTable:
+    """An undefended table in memory.
+
+    Attributes:
+        summary: what was handed in.
+        x: the user vectors.
+        targets: attributes to protect, with classes.
+        recommendations: how users are served, where known.
+        activity: interactions of each user, where known.
+        notes: what to know of the attributes.
+        ids: ids of the users, from which the folds of the audits are derived.
+    """
+
+    summary: InputSummary
+    x: FloatArray
+    targets: Sequence[Attribute]
+    recommendations: Recommendations | None = None
+    activity: IntArray | None = None
+    notes: Sequence[str] = ()
+    ids: Ids | None = None
+
+
+def cloak_table(
+    table: ClearTable,
+    defense: ChosenDefense,
+    protocol: AuditProtocol,
+    *,
+    audit: bool = True,
+    frontier: bool = False,
+    check: bool = False,
+    warnings: Sequence[str] = (),
+) -> tuple[FloatArray, CloakResult]:
+    """Defend a table in memory; return the defended vectors and the result.
+
+    Args:
+        table: the undefended table.
+        defense: the defense; `auto` takes the cheapest that passes the self-check.
+        protocol: the rules of the audits.
+        audit: audit the table before and after.
+        frontier: measure all methods at several strengths.
+        check: run the self-check; `auto` always does.
+        warnings: sentences to keep in the result.
+    """
+    clock, served = Clock(), table.recommendations
+    targets, merged = merge_small_classes(table.targets)
+    with clock.measure_step("cloak"):
+        defense, cloaked, self_check = _defend_table(table, targets, defense, protocol, check=check)
+    result = CloakResult(
+        input=table.summary,
+        self_check=self_check,
+        defense=DefenseSummary(
+            name=defense.name,
+            strength=float(defense.options.get("strength", 1.0)),
+            targets=[target.name for target in targets],
+            displacement=measure_displacement(table.x, cloaked),
+            options={name: value for name, value in defense.options.items() if name != "strength"},
+            notes=[*merged, *table.notes, *list_notes(table.x, targets, defense.name)],
+        ),
+    )
+    if audit:
+        result = add_audits(result, table, cloaked, targets, protocol, clock)
+    if frontier:
+        with clock.measure_step("measure the frontier"):
+            quick = replace(protocol, panel="fast", repeats=1, max_repeats=1, attacks=None)
+            result = result.model_copy(update={"frontier": build_frontier(table.x, targets, quick, served)})
+    final = {"timings": clock.seconds, "warnings": [*result.warnings, *(warnings if audit else ())]}
+    return cloaked, result.model_copy(update=final)
+
+
+def _defend_table(
+    table: ClearTable, targets: Sequence[Attribute], defense: ChosenDefense, protocol: AuditProtocol, *, check: bool
+) -> tuple[ChosenDefense, FloatArray, SelfCheck | None]:
+    """Return the defense that was used, the vectors it made, and its self-check where one was run."""
+    candidates = list_candidates(defense)
+    if defense.name == AUTO:  # the cheap ones that can defend this table
+        able = [c for c in candidates if not describe_size_limit(DEFENSES.traits(c.name), *table.x.shape)]
+        candidates = able or candidates
+    candidates[0].check_size(*table.x.shape)
+
+    def apply_defense(candidate: ChosenDefense) -> FloatArray:
+        method, loss = candidate.make(protocol.device), _make_loss(table.recommendations, protocol)
+        return defend_vectors(method, table.x, targets, seed=protocol.seed, utility=loss)
+
+    if not check and defense.name != AUTO:
+        return defense, apply_defense(defense), None
+    chosen = choose_defense(table.x, targets, candidates, apply_defense, protocol)
+    return chosen.defense, chosen.x, chosen.check
+
+
+def add_audits(
+    result: CloakResult,
+    table: ClearTable,
+    cloaked: FloatArray,
+    targets: Sequence[Attribute],
+    protocol: AuditProtocol,
+    clock: Clock,
+) -> CloakResult:
+    """Return the result with audits before and after, of the vectors and, where it is known, of the lists."""
+    compared = compare_audits(table.x, cloaked, targets, protocol, clock=clock, activity=table.activity, ids=table.ids)
+    update: dict[str, object] = {
+        "protocol": protocol.to_result(),
+        "before": compared.before,
+        "targets": compared.after,
+        **compared.past,
+        "warnings": compared.notes,
+    }
+    if table.recommendations is not None:
+        with clock.measure_step("measure the recommendations"):
+            lists = audit_lists(table.recommendations, table.x, cloaked, targets, protocol)
+            utility = compare_recommendations(table.recommendations, table.x, cloaked, targets)
+        update |= {"lists": lists, "utility": utility}
+        update["warnings"] = [*compared.notes, *describe_omissions(lists)]
+    return result.model_copy(update=update)
+
+
+def _make_loss(recommendations: Recommendations | None, protocol: AuditProtocol) -> UtilityLoss | None:
+    if recommendations is None or recommendations.items is None:
+        return None
+    return recommendations.make_loss(device=protocol.device, seed=protocol.seed)

@@ -1,0 +1,42 @@
+"""Tables in memory: poor ones are defended with notes, and impossible strengths are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recveil.core.errors import UsageError
+from recveil.core.result_parts import InputSummary
+from recveil.core.types import Attribute
+from recveil.defenses import DEFENSES
+from recveil.workflows.audit_protocol import AuditProtocol
+from recveil.workflows.cloak_table import ClearTable, cloak_table
+from recveil.workflows.defended_release import ChosenDefense
+
+
+def test_poor_tables_are_cloaked_with_notes(quick: AuditProtocol) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((90, 3)) + np.arange(90)[:, None] % 3).astype(np.float32)
+    x[:, 1] = 7
+    codes = np.where(np.arange(90) < 5, -1, np.arange(90) % 3)
+    codes[88:] = [3, 4]  # two classes of one user each
+    job = Attribute("job", codes, ("cook", "nurse", "baker", "pilot", "spy"))
+    table = ClearTable(InputSummary(name="table", n_users=90, d=3), x, [job])
+    for method in ("gaussian", "leace", "sliced", "u2u"):
+        cloaked, result = cloak_table(table, ChosenDefense(method), quick, audit=False)
+        np.testing.assert_allclose(cloaked[:, 1], 7, atol=1e-5)  # a constant column stays
+        assert np.array_equal(cloaked[:5], x[:5]) == (method == "u2u")  # undisclosed users, by the method's traits
+        notes = " ".join(result.defense.notes)
+        assert all(fact in notes for fact in ("'rest'", "1 of 3 columns", "5 users")), notes
+
+
+@pytest.mark.parametrize(
+    "method", [t.name for t in DEFENSES.all_traits() if t.place == "embeddings" and not t.needs_loss]
+)
+def test_a_strength_outside_zero_and_one_is_refused(method: str, quick: AuditProtocol) -> None:
+    job = Attribute("job", np.arange(30) % 2, ("cook", "nurse"))
+    x = np.random.default_rng(0).standard_normal((30, 3)).astype(np.float32)
+    table = ClearTable(InputSummary(name="table", n_users=30, d=3), x, [job])
+    for strength in (1.5, -0.1, float("nan")):
+        with pytest.raises(UsageError, match="strength"):
+            cloak_table(table, ChosenDefense(method, {"strength": strength}), quick, audit=False)
