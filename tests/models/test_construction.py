@@ -22,7 +22,7 @@ def test_tuned_options_belong_to_the_model_and_given_options_override_them(name:
     assert {key: getattr(model, key) for key in tuned} == tuned
     assert make_model(name, "elsewhere", {}, None) == MODELS.make(name)
     for option in tuned:
-        other = 0.5 if "dropout" in option or isinstance(tuned[option], float) else 1
+        other = 2 * tuned[option] if isinstance(tuned[option], int) else tuned[option] / 2
         assert getattr(make_model(name, "ml-1m", {option: other}, None), option) == other
 
 
