@@ -27,7 +27,7 @@ from recveil.defenses.embeddings.transformers import EmbeddingTransformer, MapTr
 from recveil.testing.worlds import make_planted_leak
 
 NAMES = [traits.name for traits in DEFENSES.all_traits() if traits.place == "embeddings"]
-WITH_MAP = ["gaussian", "leace", "sliced"]
+WITH_MAP = ["gaussian", "labelfree", "leace", "sliced"]
 
 BY_CLASS = "fit_transform moves users by their class, and transform without y takes the map that needs no label"
 BY_ROW = "noise is drawn for the rows in their order, so a row's noise depends on the rows before it"

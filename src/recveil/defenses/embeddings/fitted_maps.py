@@ -1,8 +1,8 @@
 """Fitted maps: they carried the users of a fit, and are kept for later users.
 
 A map is a list of stages. Each partitions the users into cells and carries each cell by an `AffineMap` or by the rounds
-of a `SlicedMap`. A user of an undisclosed class, or of a class that the fit did not meet, takes only the part that
-needs no label.
+of a `SlicedMap`, or carries all users by scores of their vectors (`ScoreMap`). A user of an undisclosed class, or of a
+class that the fit did not meet, takes only the part that needs no label.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import torch
 from recveil.core.errors import DataError
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import find_cells
+from recveil.defenses.embeddings.score_maps import ScoreMap
 from recveil.transport.quantile_alignment import KNOTS, interpolate_shifts
 
-__all__ = ["AffineMap", "FittedMap", "SlicedMap", "Stage", "blend_tables", "scale_to_norm"]
+__all__ = ["AffineMap", "Carrier", "FittedMap", "SlicedMap", "Stage", "blend_tables", "scale_to_norm"]
 
 BLOCK_ROWS = 1 << 14
 """Rows that go through all rounds together; so few stay in the processor's cache."""
@@ -105,7 +106,7 @@ class SlicedMap:
         return self.m.shape == (dimensions,) and (not rounds or shapes == [square, square, shifts])
 
 
-Carrier = AffineMap | SlicedMap
+Carrier = AffineMap | SlicedMap | ScoreMap
 Stage = tuple[IntArray, Carrier]
 """Keys of the cells, and the map that carries them."""
 
@@ -149,5 +150,7 @@ def blend_tables(start: torch.Tensor, moved: torch.Tensor, strength: float) -> F
 
 
 def _move_to(stage: Carrier, device: torch.device) -> Carrier:
+    if isinstance(stage, ScoreMap):
+        return stage  # it is computed on the CPU
     moved = {name: tensor.to(device) for name, tensor in stage.to_tensors().items()}
     return replace(stage, **moved)  # type: ignore[arg-type]

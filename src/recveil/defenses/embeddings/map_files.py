@@ -6,6 +6,7 @@ owner alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,13 +19,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from recveil.core.errors import DataError
 from recveil.core.files import write_atomically
 from recveil.core.json_files import describe_mistake, parse_json
-from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap, SlicedMap, Stage
+from recveil.defenses.embeddings.fitted_maps import AffineMap, Carrier, FittedMap, SlicedMap, Stage
+from recveil.defenses.embeddings.score_maps import ScoreMap
 
 __all__ = ["Option", "SavedMap"]
 
 FORMAT = "recveil map 2"
 ADVICE = "Fit and save the map again."
-STAGE_TYPES: dict[str, type[AffineMap] | type[SlicedMap]] = {"AffineMap": AffineMap, "SlicedMap": SlicedMap}
+STAGE_TYPES: dict[str, Callable[..., Carrier]] = {
+    "AffineMap": AffineMap,
+    "SlicedMap": SlicedMap,
+    "ScoreMap": ScoreMap.from_tensors,
+}
 
 Option = bool | int | float | str | None
 """Value of an option, as JSON has it."""
@@ -39,7 +45,7 @@ class _Header(BaseModel):
     options: dict[str, Option]
     classes: list[list[int] | list[str]]
     feature_names: list[str] | None
-    stages: list[Literal["AffineMap", "SlicedMap"]]
+    stages: list[Literal["AffineMap", "SlicedMap", "ScoreMap"]]
     strength: float = Field(ge=0, le=1)
     norm: float = Field(ge=0, allow_inf_nan=False)
     dimensions: int = Field(ge=1)
@@ -112,7 +118,7 @@ def _read_stage(kind: str, number: int, arrays: dict[str, NDArray[Any]], path: s
             raise DataError(f"'{name}' of the map in {path} is not an array of finite numbers. {ADVICE}")
     try:
         keys = parts.pop("keys")
-        return keys, STAGE_TYPES[kind](**{name: torch.from_numpy(array) for name, array in parts.items()})  # type: ignore[arg-type]
+        return keys, STAGE_TYPES[kind](**{name: torch.from_numpy(array) for name, array in parts.items()})
     except (KeyError, TypeError):
         raise DataError(f"Parts of the map in {path} are missing. {ADVICE}") from None
 

@@ -1,0 +1,90 @@
+"""Class posteriors of user vectors, learned from the users who disclosed a class.
+
+Ridge regression of the class indicators on features of the vectors, cross-fitted: the scores of a disclosed user come
+from a model that did not see that user's class. The scores of all others come from the mean of the models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from recveil.core.types import FloatArray, IntArray
+
+__all__ = ["Posterior", "fit_posterior"]
+
+FOLDS = 5
+RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Ridges to choose from by the error on held-out users, in mean variances of the features."""
+
+MAX_USERS = 20_000
+"""Disclosed users that the regression learns from."""
+
+MIN_SPREAD_SHARE = 1e-3
+"""Scores that vary less than this share of the first one are left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Scores of one attribute: the predicted class indicators, rotated to their principal axes.
+
+    Attributes:
+        weights: (F, J) weights of the features.
+        offsets: (J,) constant of each score.
+        scores: (n, J) scores of the users of the fit, cross-fitted for those who disclosed a class.
+    """
+
+    weights: FloatArray
+    offsets: FloatArray
+    scores: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _FoldModel:
+    """Models without one fold, one for each ridge: weights (R, F, K) and offsets (R, K)."""
+
+    weights: FloatArray
+    offsets: FloatArray
+
+
+def fit_posterior(features: FloatArray, codes: IntArray, rng: np.random.Generator) -> Posterior | None:
+    """Learn the posterior of one attribute; None if fewer than two classes have two users.
+
+    Args:
+        features: one row for each user.
+        codes: class of each user, -1 if undisclosed.
+        rng: draws the folds.
+    """
+    counts = np.bincount(codes[codes >= 0], minlength=1)
+    usable = np.flatnonzero(counts >= 2)
+    if len(usable) < 2:
+        return None
+    learned = rng.permutation(np.flatnonzero(np.isin(codes, usable)))[:MAX_USERS]
+    learned = learned[np.argsort(codes[learned], kind="stable")]  # users of a class in turn: stratified folds
+    fold = np.arange(len(learned)) % FOLDS
+    targets = (codes[learned, None] == usable).astype(np.float64)
+    models = [_fit_ridges(features[learned[fold != k]], targets[fold != k]) for k in range(FOLDS)]
+    held_out = np.empty((len(RIDGES), *targets.shape))
+    for k, model in enumerate(models):
+        held_out[:, fold == k] = features[learned[fold == k]] @ model.weights + model.offsets[:, None]
+    best = int(((held_out - targets) ** 2).mean((1, 2)).argmin())
+    weights = np.mean([model.weights[best] for model in models], axis=0)
+    offsets = np.mean([model.offsets[best] for model in models], axis=0)
+    guesses = features @ weights + offsets
+    guesses[learned] = held_out[best]
+    center = guesses.mean(0)
+    _, spread, axes = np.linalg.svd(guesses - center, full_matrices=False)
+    kept = axes[spread > max(MIN_SPREAD_SHARE * spread[0], 1e-300)].T
+    return Posterior(weights @ kept, (offsets - center) @ kept, (guesses - center) @ kept)
+
+
+def _fit_ridges(features: FloatArray, targets: FloatArray) -> _FoldModel:
+    """Regress the targets on the features with each ridge, from one eigendecomposition."""
+    center, mean = features.mean(0), targets.mean(0)
+    centered = features - center
+    values, vectors = np.linalg.eigh(centered.T @ centered / len(features))
+    loads = vectors.T @ (centered.T @ (targets - mean) / len(features))
+    unit = max(float(values.mean()), 1e-300)
+    weights = np.stack([vectors @ (loads / (values.clip(0) + ridge * unit)[:, None]) for ridge in RIDGES])
+    return _FoldModel(weights, mean - np.einsum("f,rfk->rk", center, weights))

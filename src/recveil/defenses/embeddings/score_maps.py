@@ -1,0 +1,241 @@
+"""Maps that depend on scores of the vector itself: later users need no label.
+
+A stage computes scores s(x) that say how likely each class is, and carries x by an affine map that changes continuously
+with the score, so that the first two moments of the carried vectors are the same whatever the score. It works in polar
+coordinates (log length and direction) or in the columns of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from recveil.core.types import FloatArray
+from recveil.transport.bures_wasserstein import compute_barycenter, compute_transport
+from recveil.transport.polar_coordinates import PolarCoordinates
+
+__all__ = ["ScoreFeatures", "ScoreMap", "ScoreTurn", "fit_turn"]
+
+BLOCK_ROWS = 1 << 13
+"""Rows that are carried at once: their matrices of neighboring knots are held together."""
+
+KNOTS = 8
+"""Scores at which maps are fitted; between two of them maps are blended."""
+
+WINDOW = 0.3
+"""Width of the window of users around a knot, in standard deviations of the score."""
+
+TAIL_SHARE = 0.005
+"""Share of the users on each side whose scores are cut to the largest and smallest of the others."""
+
+FEW_ROWS_SHARE = 1.0
+"""Share of the covariance of all rows in that of a knot, for each dimension per row around it."""
+
+MAX_BARYCENTER_STEPS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFeatures:
+    """Features of a vector that scores are weighted sums of: its coordinates and cosines of random directions.
+
+    Weighted sums of such cosines approach those of a Gaussian kernel (Rahimi and Recht 2007), and no user is stored.
+
+    Attributes:
+        scale: unit and shortest length of the polar coordinates.
+        varies: 1 for columns in which users differ, 0 for the others.
+        center: mean of the polar coordinates and of the columns.
+        spread: standard deviation of these, 1 where there is none.
+        frequencies: (d + 1, D) random directions.
+        phases: (D,) random phases.
+    """
+
+    scale: torch.Tensor
+    varies: torch.Tensor
+    center: torch.Tensor
+    spread: torch.Tensor
+    frequencies: torch.Tensor
+    phases: torch.Tensor
+
+    @classmethod
+    def fit(cls, x: FloatArray, n_directions: int, rng: np.random.Generator) -> ScoreFeatures:
+        """Find the scale of the table, and draw the directions."""
+        polar = PolarCoordinates.fit(x)
+        columns = np.hstack([polar.encode(x), x])
+        spread = columns.std(0)
+        varied = spread > 1e-9 * np.abs(columns).max(0, initial=0.0)
+        p = x.shape[1] + 1
+        parts = (
+            np.array([polar.unit, polar.shortest]),
+            polar.varies.astype(np.float64),
+            columns.mean(0),
+            np.where(varied, spread, 1.0),
+            rng.standard_normal((p, n_directions)) / np.sqrt(2 * p),
+            rng.uniform(0, 2 * np.pi, n_directions),
+        )
+        return cls(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+
+    @property
+    def polar(self) -> PolarCoordinates:
+        """The polar coordinates of the table."""
+        unit, shortest = self.scale.tolist()
+        return PolarCoordinates(self.varies.numpy() > 0, unit, shortest)
+
+    def compute(self, x: FloatArray) -> FloatArray:
+        """Return one row of features for each vector."""
+        columns = (np.hstack([self.polar.encode(x), x]) - self.center.numpy()) / self.spread.numpy()
+        waves = np.cos(columns[:, : len(self.frequencies)] @ self.frequencies.numpy() + self.phases.numpy())
+        return np.hstack([columns, waves])
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTurn:
+    """The continuous map of one score.
+
+    Attributes:
+        knots: (k + 2,) scores at which maps were fitted, between the smallest and the largest that count.
+        means: (k, p) mean of the users at each knot.
+        A: (k, p, p) matrix at each knot; none if only means are equalized.
+        m: (p,) mean of all users.
+    """
+
+    knots: FloatArray
+    means: FloatArray
+    A: FloatArray
+    m: FloatArray
+
+    def apply(self, z: FloatArray, s: FloatArray) -> FloatArray:
+        """Carry rows by their scores."""
+        inner = self.knots[1:-1]
+        cut = np.clip(s, self.knots[0], self.knots[-1])
+        left = np.clip(np.searchsorted(inner, cut) - 1, 0, len(inner) - 2)
+        t = ((cut - inner[left]) / (inner[left + 1] - inner[left]))[:, None]
+        gap = z - ((1 - t) * self.means[left] + t * self.means[left + 1])
+        if not len(self.A):
+            return np.asarray(gap + self.m)
+        t, out = np.clip(t, 0, 1), np.empty_like(gap)
+        for k in np.unique(left):
+            rows = left == k
+            out[rows] = (1 - t[rows]) * (gap[rows] @ self.A[k]) + t[rows] * (gap[rows] @ self.A[k + 1])
+        return np.asarray(out + self.m)
+
+
+def fit_turn(z: FloatArray, s: FloatArray, *, with_covariances: bool) -> ScoreTurn | None:
+    """Fit the map that makes the moments of the rows the same at every score; None if all have the same score.
+
+    Means at a knot are local lines, covariances those of the rows around it, drawn to the covariance of all rows as far
+    as there are few rows for the dimensions.
+
+    Args:
+        z: rows.
+        s: score of each row.
+        with_covariances: equalize covariances besides the means.
+    """
+    low, high = np.quantile(s, [TAIL_SHARE, 1 - TAIL_SHARE])
+    cut, m = np.clip(s, low, high), z.mean(0)
+    inner = np.unique(np.quantile(cut, (np.arange(KNOTS) + 0.5) / KNOTS))
+    width = WINDOW * float(cut.std())
+    if len(inner) < 2 or width <= 1e-12 * max(1.0, float(np.abs(cut).max())):
+        return None
+    knots = np.concatenate([[min(low, inner[0])], inner, [max(high, inner[-1])]])
+    weights = np.exp(-0.5 * ((cut[:, None] - inner) / width) ** 2)
+    weights /= weights.sum(0)
+    gaps = cut[:, None] - inner
+    slope, curve = (weights * gaps).sum(0), (weights * gaps**2).sum(0)
+    lines = weights * (curve - slope * gaps)
+    means = (lines / lines.sum(0)).T @ z
+    shift = ScoreTurn(knots, means, np.empty((0, 0, 0)), m)
+    if not with_covariances:
+        return shift
+    rest = shift.apply(z, s) - m
+    pooled = rest.T @ rest / len(rest)
+    few = np.minimum(1.0, FEW_ROWS_SHARE * z.shape[1] * (weights**2).sum(0))[:, None, None]
+    local = np.stack([(rest * w[:, None]).T @ rest for w in weights.T])
+    C = torch.from_numpy((1 - few) * local + few * pooled)
+    share = torch.from_numpy(np.histogram(cut, np.concatenate([[-np.inf], (inner[1:] + inner[:-1]) / 2, [np.inf]]))[0])
+    B = compute_barycenter(C, share.double(), tolerance=1e-7, steps=MAX_BARYCENTER_STEPS)
+    return ScoreTurn(knots, means, compute_transport(C, B).numpy(), m)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMap:
+    """A stage that carries every user by scores of the vector alone.
+
+    Attributes:
+        features: features of a vector.
+        weights: (F, J) weights of the features in each score.
+        offsets: (J,) constant of each score.
+        is_polar: (1,) 1 if the map works in polar coordinates, 0 in columns.
+        knots: (T, k + 2) of each turn; turn t is by score t modulo J.
+        means: (T, k, p) of each turn.
+        A: (T, k, p, p) of each turn, or none.
+        m: (T, p) of each turn.
+    """
+
+    features: ScoreFeatures
+    weights: torch.Tensor
+    offsets: torch.Tensor
+    is_polar: torch.Tensor
+    knots: torch.Tensor
+    means: torch.Tensor
+    A: torch.Tensor
+    m: torch.Tensor
+
+    @classmethod
+    def from_tensors(cls, **tensors: torch.Tensor) -> ScoreMap:
+        """Build the stage from `to_tensors`."""
+        names = ScoreFeatures.__dataclass_fields__
+        features = ScoreFeatures(**{name: tensors.pop(name) for name in names})
+        return cls(features, **tensors)
+
+    def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        """Carry the users; `codes` are not looked at."""
+        rows = x.detach().cpu().double().numpy()
+        blocks = [self.carry_rows(block) for block in np.array_split(rows, max(1, -(-len(rows) // BLOCK_ROWS)))]
+        return torch.from_numpy(np.concatenate(blocks)).to(x.device)
+
+    def carry_rows(self, x: FloatArray, scores: FloatArray | None = None) -> FloatArray:
+        """Carry rows by their scores, or by these scores in place of them."""
+        if scores is None:
+            scores = self.features.compute(x) @ self.weights.numpy() + self.offsets.numpy()
+        polar = self.features.polar if float(self.is_polar) else None
+        z = x if polar is None else polar.encode(x)
+        for t, turn in enumerate(self.list_turns()):
+            z = turn.apply(z, scores[:, t % scores.shape[1]])
+        return z if polar is None else polar.decode(z)
+
+    def list_turns(self) -> list[ScoreTurn]:
+        """List the maps of the single scores, in turn."""
+        parts = (self.knots.numpy(), self.means.numpy(), self.m.numpy())
+        matrices = self.A.numpy() if len(self.A) else np.empty((len(self.knots), 0, 0, 0))
+        return [ScoreTurn(knots, means, A, m) for knots, means, m, A in zip(*parts, matrices, strict=True)]
+
+    def to_tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors that make up the map, by name."""
+        own = ("weights", "offsets", "is_polar", "knots", "means", "A", "m")
+        features = {name: self.features.__dict__[name] for name in ScoreFeatures.__dataclass_fields__}
+        return {**features, **{name: self.__dict__[name] for name in own}}
+
+    def has_shape(self, n_cells: int, dimensions: int) -> bool:
+        """Whether the map is for vectors of so many dimensions, and its parts fit together."""
+        d, waves, turns = dimensions, self.features.phases.shape[0], self.knots.shape[0]
+        columns, p = 2 * d + 1, self.m.shape[-1]
+        k, J = self.knots.shape[-1] - 2, self.offsets.shape[0]
+        expected = {
+            "scale": (2,),
+            "varies": (d,),
+            "center": (columns,),
+            "spread": (columns,),
+            "frequencies": (d + 1, waves),
+            "phases": (waves,),
+            "weights": (columns + waves, J),
+            "offsets": (J,),
+            "is_polar": (1,),
+            "knots": (turns, k + 2),
+            "means": (turns, k, p),
+            "A": (turns, k, p, p) if self.A.numel() else tuple(self.A.shape),
+            "m": (turns, p),
+        }
+        shapes = {name: tuple(tensor.shape) for name, tensor in self.to_tensors().items()}
+        return shapes == expected and p == (d + 1 if float(self.is_polar) else d) and k >= 2 and J >= 1

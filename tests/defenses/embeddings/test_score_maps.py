@@ -1,0 +1,60 @@
+"""Score maps: moments are equal at every score, maps are continuous, parts that do not fit are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from recveil.defenses.embeddings.score_maps import ScoreFeatures, ScoreMap, fit_turn
+
+
+@pytest.fixture
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    s = rng.standard_normal(4_000)
+    return rng.standard_normal((4_000, 3)) * np.exp(0.4 * s)[:, None] + np.outer(np.tanh(s), [1, 2, 0]), s
+
+
+def test_moments_no_longer_depend_on_the_score(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    z, s = rows
+    turn = fit_turn(z, s, with_covariances=True)
+    assert turn is not None
+    out, groups = turn.apply(z, s), np.digitize(s, [-0.7, 0, 0.7])
+    means = np.stack([out[groups == g].mean(0) for g in range(4)])
+    spreads = np.stack([out[groups == g].std(0) for g in range(4)])
+    assert np.ptp(means, axis=0).max() < 0.2 < np.ptp(np.stack([z[groups == g].mean(0) for g in range(4)]), 0).max()
+    before = [z[groups == g].std() for g in range(4)]
+    assert (spreads.max(0) / spreads.min(0)).max() < 1.25 < max(before) / min(before)
+
+
+def test_the_map_is_continuous_in_the_score(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    turn = fit_turn(*rows, with_covariances=True)
+    assert turn is not None
+    s = np.linspace(-4, 4, 2_001)
+    assert np.abs(np.diff(turn.apply(np.ones((2_001, 3)), s), axis=0)).max() < 0.05
+
+
+def test_equal_scores_make_no_map(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    assert fit_turn(rows[0], np.ones(4_000), with_covariances=True) is None
+
+
+def test_parts_that_do_not_fit_together_are_told(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    z, s = rows
+    turn = fit_turn(z, s, with_covariances=False)
+    assert turn is not None
+    features = ScoreFeatures.fit(z, 5, np.random.default_rng(0))
+    ours = ScoreMap(
+        features,
+        torch.zeros(12, 1, dtype=torch.float64),
+        torch.zeros(1, dtype=torch.float64),
+        torch.zeros(1),
+        *(torch.from_numpy(part[None]) for part in (turn.knots, turn.means, turn.A, turn.m)),
+    )
+    assert ours.has_shape(0, 3)
+    assert not ours.has_shape(0, 4)
+    assert not replace(ours, weights=ours.weights[:-1]).has_shape(0, 3)
+    assert ScoreMap.from_tensors(**ours.to_tensors()).has_shape(0, 3)
+    assert ours(torch.from_numpy(z), torch.zeros(0)).shape == z.shape
