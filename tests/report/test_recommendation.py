@@ -6,6 +6,7 @@ import pytest
 
 from recveil.core.result_parts import DefenseSummary, Frontier, FrontierPoint, FrontierTarget, ListAudits, Verdict
 from recveil.core.results import AuditResult, CloakResult, MembershipResult, TrainResult
+from recveil.core.self_check_parts import SelfCheck, SelfCheckTarget
 from recveil.core.types import Estimate
 from recveil.report.recommendation import recommend_for_members, recommend_release
 
@@ -81,6 +82,21 @@ def test_a_leak_after_a_full_defense_names_the_cheapest_private_point_of_the_fro
     step = recommend_release(judge("leak", frontier=hopeless))
     assert step.command == ""
     assert "do not release" in step.reasons[1]
+
+
+def test_a_defense_that_failed_its_self_check_is_not_released_whatever_the_audit_says(judge) -> None:
+    def check(low: float, value: float, high: float, passed: bool) -> SelfCheck:
+        before, after = Estimate(0.4, 0.35, 0.45, 480), Estimate(value, low, high, 480)
+        target = SelfCheckTarget(before=before, after=after, attack="kernel-ridge", passed=passed)
+        return SelfCheck(margin=0.05, targets={"gender": target}, tried={"sliced": value})
+
+    failed, wide, shown = check(0.1, 0.2, 0.3, False), check(0.0, 0.02, 0.2, True), check(0.0, 0.01, 0.04, True)
+    step = recommend_release(judge("none", self_check=failed))
+    assert step.action == "withhold"
+    assert "0.20 after, by kernel-ridge" in step.reasons[0]
+    assert recommend_release(judge("none", self_check=wide)).action == "release"
+    assert [bool(each.caution) for each in (failed, wide, shown)] == [False, True, False]
+    assert "up to 0.20 for gender" in wide.caution
 
 
 def test_no_leak_is_released_alone_and_what_still_leaks_stays_private(judge, make_target) -> None:

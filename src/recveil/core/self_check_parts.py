@@ -59,3 +59,15 @@ class SelfCheck(Part):
             f"The defended table still reveals {' and '.join(failed)}; the margin is {self.margin:g}. "
             f"Advantage left by each defense that was tried: {tried}."
         )
+
+    @property
+    def caution(self) -> str:
+        """What a check that passed could not see, in words; empty if it failed or shows that the margin is kept."""
+        wide = {name: target.after for name, target in self.targets.items() if target.after.high > self.margin}
+        if not wide or not self.passed:
+            return ""
+        name, widest = max(wide.items(), key=lambda item: item[1].high)
+        return (
+            f"The self-check found no more than chance gives, but of {widest.n:,} users it could overlook an advantage "
+            f"of up to {min(widest.high, 1.0):.2f} for {name}."
+        )

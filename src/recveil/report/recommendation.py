@@ -33,7 +33,8 @@ Targets = Mapping[str, ClassTarget | NumericTarget]
 def recommend_release(result: AttributeResult) -> Recommendation:
     """Return the next step after an attribute audit.
 
-    The first that holds decides: nothing was audited; something leaks; something is inconclusive; nothing leaks.
+    The first that holds decides: nothing was audited; something leaks; the defense failed its self-check; something is
+    inconclusive; nothing leaks.
     """
     if not result.targets:
         return Recommendation(
@@ -46,6 +47,12 @@ def recommend_release(result: AttributeResult) -> Recommendation:
     leaking = [name for name, target in result.targets.items() if target.verdict == Verdict.LEAK]
     if leaking:
         return _withhold_leaks(result, leaking)
+    if isinstance(result, CloakResult) and result.self_check is not None and not result.self_check.passed:
+        stronger, command = _name_stronger_option(result, result.defense)
+        reasons = [format_text(result.self_check.sentence), stronger]
+        return Recommendation(
+            "withhold", "Do not release this table. Use a stronger defense.", reasons, _describe_price(result), command
+        )
     unsettled = {name: target for name, target in result.targets.items() if target.verdict != Verdict.NONE}
     if unsettled:
         return _measure_again(result, unsettled)
