@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recveil.cli.apply import apply
 from recveil.cli.audit import audit
 from recveil.cli.cloak import cloak
 from recveil.cli.data import app as data_app
@@ -51,6 +52,7 @@ def _set_up(
 app.command("demo")(demo)
 app.command("audit")(audit)
 app.command("cloak")(cloak)
+app.command("apply")(apply)
 app.command("train")(train)
 app.command("membership", epilog=EXAMPLES)(membership)
 app.add_typer(study_app, name="study")

@@ -60,6 +60,9 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
     allow_leak: Annotated[
         bool, typer.Option("--allow-leak", help="Exit 0 even if the self-check finds more than the margin.")
     ] = False
+    save_map: Annotated[
+        Path | None, typer.Option(help="File for the map that `recveil apply` carries later users by. Keep it safe.")
+    ] = None
     report: Report = None
 
 
@@ -93,6 +96,7 @@ def cloak(options: CloakOptions) -> None:
         keep_target=options.keep_target,
         check=True,
         command_line=read_command_line(),
+        save_map=options.save_map,
     )
     defense = ChosenDefense(options.method, {"strength": options.strength, **parse_options(options.option)})
     with show_progress(quiet=options.quiet):
@@ -105,6 +109,8 @@ def cloak(options: CloakOptions) -> None:
         print_line(failure, silent=options.is_silent)
     print_summary(result, silent=options.is_silent)
     print_line(f"Wrote {options.out}.", silent=options.is_silent)
+    if options.save_map is not None:
+        print_line(f"Wrote {options.save_map}. It names classes: keep it safe.", silent=options.is_silent)
     if failure and not options.allow_leak:
         raise typer.Exit(1)
 

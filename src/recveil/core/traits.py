@@ -88,6 +88,8 @@ class DefenseTraits(Traits):
         place: where it acts: data, training, embeddings or lists.
         needs_labels: it needs a user's attribute when it is applied.
         streams: it can be fitted and applied to a table larger than memory.
+        keeps_map: it keeps a map for later users, which can be saved.
+        protects_undisclosed: users whose attribute is unknown are protected like all others.
         quadratic: its cost grows with the square of the users.
         max_dimensions: numbers of a vector up to which it ends within minutes on one processor.
         blends: partial strength is a straight line from the undefended to the defended table.
@@ -104,6 +106,8 @@ class DefenseTraits(Traits):
     place: str = "embeddings"
     needs_labels: bool = True
     streams: bool = False
+    keeps_map: bool = False
+    protects_undisclosed: bool = False
     quadratic: bool = False
     max_dimensions: int = 4_096
     blends: bool = True

@@ -20,11 +20,12 @@ from recveil.workflows.cloak_table import ClearTable, CloakRequest, cloak_table
 from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
 from recveil.workflows.large_inputs import is_large_table
+from recveil.workflows.map_saving import check_map_request, save_fitted_map
 from recveil.workflows.notes import describe_target_columns
 from recveil.workflows.self_check import list_candidates
 from recveil.workflows.utility import Recommendations, recommendations_from_files, recommendations_from_run
 
-__all__ = ["cloak_files"]
+__all__ = ["cloak_files", "drop_targets"]
 
 
 def cloak_files(
@@ -43,10 +44,14 @@ def cloak_files(
         request: outputs and what else is measured.
     """
     is_large = is_large_table(files) or request.engine is not None
-    outputs = {"out": request.out, "report": request.report}
+    outputs = {"out": request.out, "report": request.report, "save_map": request.save_map}
     check_outputs(outputs, files.list_paths(), folder="out" if is_large else "")
     _ = protocol.attack_names  # an unknown panel is refused before the work
-    with hold_outputs(request.report, None if is_large else request.out):  # a large table holds its own
+    if request.save_map is not None:
+        check_map_request(defense, is_large=is_large)
+        defense = replace(defense, needs_map=True)
+    table = None if is_large else request.out  # a large table holds its own
+    with hold_outputs(request.report, request.save_map, table):
         cloak_input = cloak_large if is_large else _cloak_in_memory
         result = cloak_input(files, names, defense, protocol, request)
         result = result.model_copy(update={"command_line": list(request.command_line)})
@@ -65,7 +70,7 @@ def _cloak_in_memory(
     vectors, targets, notes = files.read(names)
     check_vector_output(request.out, vectors)
     table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
-    vectors, target_columns = _drop_targets(vectors, [target.name for target in targets], request)
+    vectors, target_columns = drop_targets(vectors, [target.name for target in targets], keep=request.keep_target)
     notes = [*notes, *describe_target_columns(target_columns, request.out.name, kept=request.keep_target)]
     cloaked, result = cloak_table(
         replace(table, notes=notes, ids=vectors.ids),
@@ -76,17 +81,19 @@ def _cloak_in_memory(
         check=request.check,
         warnings=warnings,
     )
+    if request.save_map is not None:
+        save_fitted_map(request.save_map, table, result, protocol)
     write_embeddings(request.out, vectors, cloaked)
     return result
 
 
-def _drop_targets(vectors: Vectors, names: Sequence[str], request: CloakRequest) -> tuple[Vectors, tuple[str, ...]]:
+def drop_targets(vectors: Vectors, names: Sequence[str], *, keep: bool) -> tuple[Vectors, tuple[str, ...]]:
     """Return the table without the columns that hold a target, unless they are to be kept, and their names."""
     source = vectors.source
     columns = [] if source is None else source.column_names if isinstance(source, pa.Table) else list(source)
     other = [column for column in columns if column != vectors.key and column not in vectors.columns]
     found = list_target_columns(other, names)
-    if request.keep_target or not found or source is None:
+    if keep or not found or source is None:
         return vectors, found
     if isinstance(source, pa.Table):
         return replace(vectors, source=source.drop_columns(list(found))), found

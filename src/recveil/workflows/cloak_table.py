@@ -44,6 +44,7 @@ class CloakRequest:
         keep_target: keep columns of the table that hold a protected attribute; anybody can read the classes there.
         check: run the self-check of the defense.
         command_line: what made this result, kept in it.
+        save_map: where the map for later users goes, if anywhere.
     """
 
     out: Path
@@ -54,6 +55,7 @@ class CloakRequest:
     keep_target: bool = False
     check: bool = False
     command_line: Sequence[str] = ()
+    save_map: Path | None = None
 
     @property
     def needs_audit(self) -> bool:

@@ -45,10 +45,19 @@ MAX_USERS_FOR_QUADRATIC = 20_000
 
 @dataclass(frozen=True)
 class ChosenDefense:
-    """A defense by name, with its options (`strength` among them)."""
+    """A defense by name, with its options (`strength` among them).
+
+    Attributes:
+        name: name of the defense, or `auto`.
+        options: its options.
+        needs_map: `auto` tries only defenses that keep a map for later users.
+        protects_everybody: `auto` tries defenses that protect undisclosed users; else those that need the class.
+    """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    needs_map: bool = False
+    protects_everybody: bool = False
 
     @property
     def place(self) -> str:

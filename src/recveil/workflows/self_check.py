@@ -53,7 +53,14 @@ def list_candidates(defense: ChosenDefense, *, streams: bool = False) -> list[Ch
     if defense.name != AUTO:
         return [defense]
     check_options(f"{AUTO} (other options need the name of one defense as `method`)", defense.options, ["strength"])
-    traits = [traits for traits in DEFENSES.all_traits() if traits.auto_rank and (traits.streams or not streams)]
+    traits = [
+        traits
+        for traits in DEFENSES.all_traits()
+        if traits.auto_rank
+        and (traits.streams or not streams)
+        and (traits.keeps_map or not defense.needs_map)
+        and traits.protects_undisclosed is defense.protects_everybody
+    ]
     return [replace(defense, name=t.name) for t in sorted(traits, key=lambda t: t.auto_rank)]
 
 

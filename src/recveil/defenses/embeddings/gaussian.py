@@ -36,6 +36,7 @@ METHODS = (
         builder="Gaussian",
         max_dimensions=2_048,
         streams=True,
+        keeps_map=True,
         equalizes_covariances=True,
         undisclosed_users="went through the label-free map",
         search_space={"strength": Range(0.3, 1.0)},

@@ -40,6 +40,7 @@ METHODS = (
         builder="Leace",
         needs_labels=False,
         streams=True,
+        keeps_map=True,
         undisclosed_users="went through the same map as all others, which needs no label",
         search_space={"strength": Range(0.3, 1.0)},
         paper="Belrose et al., LEACE: Perfect Linear Concept Erasure in Closed Form (NeurIPS 2023)",

@@ -19,12 +19,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from recveil.core.errors import DataError
 from recveil.core.files import write_atomically
 from recveil.core.json_files import describe_mistake, parse_json
+from recveil.defenses.embeddings.drift import DriftReference
 from recveil.defenses.embeddings.fitted_maps import AffineMap, Carrier, FittedMap, SlicedMap, Stage
 from recveil.defenses.embeddings.score_maps import ScoreMap
 
-__all__ = ["Option", "SavedMap"]
+__all__ = ["MapOrigin", "Option", "SavedMap"]
 
 FORMAT = "recveil map 2"
+DRIFT_PREFIX = "drift."
 ADVICE = "Fit and save the map again."
 STAGE_TYPES: dict[str, Callable[..., Carrier]] = {
     "AffineMap": AffineMap,
@@ -34,6 +36,28 @@ STAGE_TYPES: dict[str, Callable[..., Carrier]] = {
 
 Option = bool | int | float | str | None
 """Value of an option, as JSON has it."""
+
+
+class MapOrigin(BaseModel):
+    """Where a map comes from, for those who apply it.
+
+    Attributes:
+        attributes: names of the protected attributes, in the order of the classes.
+        n_users: users of the fit.
+        date: day of the fit, year first.
+        version: version of recveil that fitted it.
+        measured: what was measured on the defended table, in one sentence.
+        passed: whether the self-check passed; None if there was none.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    attributes: list[str]
+    n_users: int = Field(ge=1)
+    date: str
+    version: str
+    measured: str
+    passed: bool | None
 
 
 class _Header(BaseModel):
@@ -49,6 +73,7 @@ class _Header(BaseModel):
     strength: float = Field(ge=0, le=1)
     norm: float = Field(ge=0, allow_inf_nan=False)
     dimensions: int = Field(ge=1)
+    origin: MapOrigin | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +86,8 @@ class SavedMap:
         classes: sorted classes of each attribute.
         feature_names: names of the columns of the table, if it had any.
         fitted: the map.
+        origin: where the map comes from, if it was saved by `recveil cloak`.
+        drift: moments of the users of the fit, with the origin.
     """
 
     method: str
@@ -68,6 +95,8 @@ class SavedMap:
     classes: list[NDArray[Any]]
     feature_names: list[str] | None
     fitted: FittedMap
+    origin: MapOrigin | None = None
+    drift: DriftReference | None = None
 
     def write_file(self, path: str | Path) -> None:
         """Write the map to a file that only its owner can read."""
@@ -87,7 +116,10 @@ class SavedMap:
             strength=float(self.fitted.strength),
             norm=self.fitted.norm,
             dimensions=self.fitted.dimensions,
+            origin=self.origin,
         )
+        if self.drift is not None:
+            arrays |= {f"{DRIFT_PREFIX}{name}": array for name, array in self.drift.to_arrays().items()}
         with write_atomically(path, private=True) as temporary:
             save_file(arrays, temporary, metadata={"format": FORMAT, "header": header.model_dump_json()})
 
@@ -95,6 +127,7 @@ class SavedMap:
     def read_file(cls, path: str | Path) -> SavedMap:
         """Read a file that `write_file` wrote; a file with parts missing or of other shapes is an error."""
         header, arrays = _read_parts(Path(path))
+        drift = _take_drift(header, arrays, path)
         stages = [_read_stage(kind, n, arrays, path) for n, kind in enumerate(header.stages)]
         n_names = header.dimensions if header.feature_names is None else len(header.feature_names)
         n_arrays = sum(1 + len(stage.to_tensors()) for _, stage in stages)
@@ -106,7 +139,20 @@ class SavedMap:
             raise DataError(f"Parts of the map in {path} do not fit together. {ADVICE}")
         fitted = FittedMap(stages, header.strength, header.norm, header.dimensions)
         classes = [np.array(labels, dtype=None if labels else np.int64) for labels in header.classes]
-        return cls(header.method, header.options, classes, header.feature_names, fitted)
+        return cls(header.method, header.options, classes, header.feature_names, fitted, header.origin, drift)
+
+
+def _take_drift(header: _Header, arrays: dict[str, NDArray[Any]], path: str | Path) -> DriftReference | None:
+    """Take the moments of the users of the fit out of the arrays, where the map says where it comes from."""
+    if header.origin is None:
+        return None
+    names = [name for name in arrays if name.startswith(DRIFT_PREFIX)]
+    parts = {name.removeprefix(DRIFT_PREFIX): arrays.pop(name) for name in names}
+    is_whole = set(parts) == {"mean", "covariance", "thresholds"} and all(np.isfinite(a).all() for a in parts.values())
+    drift = DriftReference.from_arrays(header.origin.n_users, parts) if is_whole else None
+    if drift is None or not drift.has_shape(header.dimensions) or len(header.origin.attributes) != len(header.classes):
+        raise DataError(f"Parts of the map in {path} do not fit together. {ADVICE}")
+    return drift
 
 
 def _read_stage(kind: str, number: int, arrays: dict[str, NDArray[Any]], path: str | Path) -> Stage:
@@ -132,7 +178,10 @@ def _read_parts(path: Path) -> tuple[_Header, dict[str, NDArray[Any]]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, LookupError, TypeError, ValueError) as error:  # the last three: number formats
         raise DataError(f"{path} cannot be read as a saved map ({error}). {ADVICE}") from error
-    if metadata.get("format") != FORMAT:
+    found = metadata.get("format", "")
+    if found != FORMAT and found.startswith("recveil map "):
+        raise DataError(f"The map in {path} is of another version ('{found}'; this one reads '{FORMAT}'). {ADVICE}")
+    if found != FORMAT:
         raise DataError(f"{path} is not a saved map ('{FORMAT}'). Name a file that `save` of a defense wrote.")
     try:
         return _Header.model_validate(parse_json(metadata.get("header", ""))), arrays

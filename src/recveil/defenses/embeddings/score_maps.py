@@ -24,7 +24,7 @@ BLOCK_ROWS = 1 << 13
 KNOTS = 8
 """Scores at which maps are fitted; between two of them maps are blended."""
 
-WINDOW = 0.3
+WINDOW = 0.4
 """Width of the window of users around a knot, in standard deviations of the score."""
 
 TAIL_SHARE = 0.005

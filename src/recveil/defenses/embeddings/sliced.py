@@ -47,6 +47,7 @@ METHODS = (
         builder="Sliced",
         max_dimensions=1_024,
         streams=True,
+        keeps_map=True,
         equalizes_covariances=True,
         undisclosed_users="went through the label-free map",
         auto_rank=10,

@@ -32,7 +32,7 @@ from recveil.defenses.embeddings.class_labels import apply_classes, encode_class
 from recveil.defenses.embeddings.fitted_maps import FittedMap
 from recveil.defenses.embeddings.map_files import Option, SavedMap
 
-__all__ = ["EmbeddingTransformer", "MapTransformer", "load_map"]
+__all__ = ["EmbeddingTransformer", "MapTransformer", "load_map", "restore_transformer"]
 
 
 @dataclass
@@ -181,7 +181,11 @@ def load_map(path: str | Path) -> MapTransformer:
     Raises:
         DataError: the file is no saved map, or one of a method that is not installed.
     """
-    saved = SavedMap.read_file(path)
+    return restore_transformer(SavedMap.read_file(path), path)
+
+
+def restore_transformer(saved: SavedMap, path: str | Path) -> MapTransformer:
+    """Return the fitted transformer of a map that was read from this file."""
     try:
         transformer = DEFENSES.make(saved.method, **saved.options)
     except UsageError as error:
