@@ -29,7 +29,7 @@ def judge_command(ended: Ended, before: dict[str, str], after: dict[str, str], *
         ended: how the command ended.
         before: files before it, by `list_files`.
         after: files after it.
-        keeps_folder: whether a refused command may leave results, as a study whose cells failed does.
+        keeps_folder: whether a command may leave and replace results even if it is refused, as a study does.
     """
     faults = []
     if ended.exit_code not in EXIT_CODES:
@@ -40,7 +40,7 @@ def judge_command(ended: Ended, before: dict[str, str], after: dict[str, str], *
         faults.append("slow")
     if CONTROL.search(ended.stderr + ended.stdout):
         faults.append("control characters")
-    return faults + _judge_lines(ended) + _judge_files(ended, before, after, keeps_folder)
+    return faults + _judge_lines(ended) + _judge_files(ended, before, after, keeps_folder=keeps_folder)
 
 
 def _judge_lines(ended: Ended) -> list[str]:
@@ -53,9 +53,9 @@ def _judge_lines(ended: Ended) -> list[str]:
     return []
 
 
-def _judge_files(ended: Ended, before: dict[str, str], after: dict[str, str], keeps_folder: bool) -> list[str]:
+def _judge_files(ended: Ended, before: dict[str, str], after: dict[str, str], *, keeps_folder: bool) -> list[str]:
     faults = []
-    if any(after.get(name) != content for name, content in before.items()):
+    if not keeps_folder and any(after.get(name) != content for name, content in before.items()):
         faults.append("input changed")
     added = [name for name in after if name not in before]
     hidden = [name for name in added if any(part.startswith(".") for part in Path(name).parts)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import click
+from typing import Any
+
 import numpy as np
 import typer.main
 
@@ -64,13 +65,13 @@ def _pick_value(flag: str, rng: np.random.Generator) -> str:
     return value.replace("\x00", "\x01")  # the system itself refuses a NUL on a command line
 
 
-def _list_options(command: list[str]) -> list[click.Option]:
+def _list_options(command: list[str]) -> list[Any]:
     from recveil.cli.app import app
 
-    current: click.Command = typer.main.get_command(app)
+    current: Any = typer.main.get_command(app)
     for word in command:
-        inner = current.commands.get(word) if isinstance(current, click.Group) else None
+        inner = getattr(current, "commands", {}).get(word)
         if inner is None:
             break
         current = inner
-    return [parameter for parameter in current.params if isinstance(parameter, click.Option)]
+    return [parameter for parameter in current.params if parameter.param_type_name == "option"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -32,8 +32,13 @@ def start_process(
 
 def run_process(arguments: Sequence[str], folder: Path, *, prepare: Callable[[], None] | None = None) -> Ended:
     """Run a command in a process of its own until it ends."""
-    start = time.monotonic()
+    start = _read_child_seconds()
     process = start_process(arguments, folder, prepare=prepare)
     out, err = process.communicate(timeout=MAX_WAIT_SECONDS)
     texts = [stream.decode("utf-8", "surrogateescape") for stream in (out, err)]
-    return Ended(process.returncode, *texts, time.monotonic() - start)
+    return Ended(process.returncode, *texts, _read_child_seconds() - start)
+
+
+def _read_child_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from campaign.doors import DOORS, Door, prepare_case
-from campaign.judge import MAX_SECONDS, judge_command, list_files
+from campaign.judge import judge_command, list_files
 from campaign.processes import run_process
 from campaign.seeds import write_results, write_seeds
 from campaign.worker import Ended, run_command
@@ -30,6 +30,10 @@ from campaign.worker import Ended, run_command
 N_INPUTS = 10_000
 ONE_PROCESS_IN = 100
 """One case in so many is run as a process of its own."""
+NO_ANSWER = -1
+"""Exit code of a case whose worker did not answer."""
+MAX_WAIT_SECONDS = 600.0
+"""Seconds on the clock after which a case counts as a hang; the judge counts processor time."""
 MAX_BYTES = 8 << 30
 """Address space of a worker, so that a case that takes all memory ends itself alone."""
 
@@ -98,10 +102,11 @@ def print_failure(verdict: Verdict) -> None:
 
 
 def serve_cases(pipe: Connection, seed: int, seeds: Path, place: Path) -> None:
-    """Run the cases that come through the pipe, until None comes."""
+    """Run the cases that come through the pipe, until this process is ended."""
     resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     tempfile.tempdir = str(place.parent)
-    while (number := pipe.recv()) is not None:
+    while True:
+        number = pipe.recv()
         as_process = number % ONE_PROCESS_IN == 0 and not choose_door(number).name.startswith("map")
         pipe.send(run_case(number, seed, seeds, place, as_process=as_process))
 
@@ -115,26 +120,29 @@ def run_numbers(numbers: range | list[int], seed: int, seeds: Path, work: Path) 
         process = context.Process(target=serve_cases, args=(theirs, seed, seeds, place), daemon=False)
         process.start()
         theirs.close()
-        while waiting:
-            number = waiting.pop(0)
-            ours.send(number)
-            start = time.monotonic()
-            try:
-                answered = ours.poll(2 * MAX_SECONDS)
-                verdict = ours.recv() if answered else None
-            except EOFError:
-                answered, verdict = True, None
-            if verdict is None:
-                reason = "the process died" if answered else "hang"
-                yield Verdict(
-                    number, choose_door(number).name, [], Ended(-1, "", "", time.monotonic() - start), [reason]
-                )
-                process.kill()
-                break
-            yield verdict
-        else:
-            ours.send(None)
-        process.join()
+        try:
+            while waiting:
+                verdict = _ask_worker(ours, waiting.pop(0))
+                yield verdict
+                if verdict.ended.exit_code == NO_ANSWER:
+                    break
+        finally:
+            process.kill()
+            process.join()
+
+
+def _ask_worker(pipe: Connection, number: int) -> Verdict:
+    """Have a case run and return its verdict; a worker that dies or hangs is a verdict too."""
+    start = time.monotonic()
+    pipe.send(number)
+    try:
+        if pipe.poll(MAX_WAIT_SECONDS):
+            verdict: Verdict = pipe.recv()
+            return verdict
+        fault = "hang"
+    except EOFError:
+        fault = "the process died"
+    return Verdict(number, choose_door(number).name, [], Ended(NO_ANSWER, "", "", time.monotonic() - start), [fault])
 
 
 def print_counts(tally: Tally) -> None:
@@ -162,9 +170,9 @@ def check_doors(seeds: Path, place: Path) -> list[str]:
     return refused
 
 
-def run_malformed_inputs(numbers: range | list[int], seed: int) -> Tally:
-    """Run malformed inputs and return the tally."""
-    tally = Tally()
+def run_malformed_inputs(numbers: range | list[int], seed: int, minutes: float = np.inf) -> Tally:
+    """Run malformed inputs, as many as the minutes allow, and return the tally."""
+    tally, start = Tally(), time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         seeds = Path(name) / "seeds"
         seeds.mkdir()
@@ -174,6 +182,8 @@ def run_malformed_inputs(numbers: range | list[int], seed: int) -> Tally:
             raise RuntimeError("Valid inputs are refused:\n" + "\n".join(refused))
         for verdict in run_numbers(numbers, seed, seeds, Path(name)):
             tally.add(verdict)
+            if time.monotonic() - start > 60 * minutes:
+                break
     print_counts(tally)
     return tally
 
@@ -184,13 +194,14 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the whole campaign")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, action="append", help="repeat this case alone")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="no malformed input is begun after so long")
     parser.add_argument("--parts", default="inputs,kills,limits", help="inputs, kills, limits")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     failures = 0
     if options.case or "inputs" in options.parts:
         numbers = options.case or range(round(N_INPUTS * options.scale))
-        failures += len(run_malformed_inputs(numbers, options.seed).failures)
+        failures += len(run_malformed_inputs(numbers, options.seed, options.minutes).failures)
     if "kills" in options.parts and not options.case:
         from campaign.kills import run_kills
 

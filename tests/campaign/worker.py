@@ -22,7 +22,7 @@ N_MAP_DIMENSIONS = 4
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """How a command ended; the seconds are of processor time, since the machine may have other work."""
 
     exit_code: int
     stdout: str
@@ -35,7 +35,7 @@ def run_command(arguments: Sequence[str], folder: Path) -> Ended:
     from recveil.studies.engines import local
 
     surroundings = {"RECVEIL_DATA": str(folder), "RECVEIL_CACHE": str(folder / "cache"), "COLUMNS": "200"}
-    start = time.monotonic()
+    start = time.process_time()
     with (
         chdir(folder),
         mock.patch.dict(os.environ, surroundings),
@@ -46,7 +46,7 @@ def run_command(arguments: Sequence[str], folder: Path) -> Ended:
         exit_code = _call_command(arguments)
         sys.stdout.flush()
         sys.stderr.flush()
-        return Ended(exit_code, _read_stream(out), _read_stream(err), time.monotonic() - start)
+        return Ended(exit_code, _read_stream(out), _read_stream(err), time.process_time() - start)
 
 
 def _call_command(arguments: Sequence[str]) -> int:

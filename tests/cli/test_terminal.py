@@ -91,3 +91,16 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, 
     assert f"recveil: {word}; temporary files were removed.\n" in errors
     assert sorted(os.listdir(tmp_path)) == ["tmp"]
     assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_usage_errors_show_what_was_typed_without_control_characters() -> None:
+    from typer.testing import CliRunner
+
+    from recveil.cli.app import app
+
+    for words in (["list", "a", "\u202egnp\x1b[31m"], ["data", "list", "\x1b[31m", "b\u202e"], ["\x1b[31mlist"]):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2
+        assert "\x1b" not in done.stderr
+        assert "\u202e" not in done.stderr
+        assert "\\x1b[31m" in done.stderr

@@ -47,6 +47,20 @@ def test_deterministic_algorithms_end_with_their_block(monkeypatch: pytest.Monke
     assert state() == before
 
 
+def test_one_thread_ends_with_its_block_and_decorates() -> None:
+    @device.use_one_thread()
+    def count_threads() -> int:
+        return torch.get_num_threads()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert count_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
 @pytest.mark.parametrize("name", ["bprmf", "dmf", "ncf", "lightgcn"])
 def test_on_a_gpu_the_same_seed_gives_the_same_bits(name: str) -> None:

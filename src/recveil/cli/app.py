@@ -15,12 +15,14 @@ from recveil.cli.demo import demo
 from recveil.cli.listing import doctor, list_methods
 from recveil.cli.membership import EXAMPLES, membership
 from recveil.cli.study_report import app as study_app
+from recveil.cli.terminal import EscapedGroup
 from recveil.cli.train import train
 from recveil.cli.tune import tune
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
+    cls=EscapedGroup,
     help="Audit and defend the privacy of a recommender: attribute inference and membership inference.",
     no_args_is_help=True,
     add_completion=False,

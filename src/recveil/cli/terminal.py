@@ -9,12 +9,18 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
-__all__ = ["Terminated", "end_on_signals", "escape_text", "has_terminal", "settle_output", "write_text"]
+import typer
+from typer.core import TyperGroup
+
+__all__ = ["EscapedGroup", "Terminated", "end_on_signals", "escape_text", "has_terminal", "settle_output", "write_text"]
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Characters that move the cursor, ring, change colors or turn the direction of what follows."""
+
+USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+"""Class of the errors of Click, which newer versions of Typer have a copy of."""
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -39,6 +45,30 @@ def write_text(stream: TextIO | None, text: str) -> None:
     shown = "\n".join("\t".join(map(escape_text, line.split("\t"))) for line in text.split("\n"))
     encoding = stream.encoding or "utf-8"
     stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+
+
+class EscapedGroup(TyperGroup):
+    """Commands whose usage errors show what was typed without control characters."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the words before the name of a command."""
+        with _escape_usage_errors():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the words after the name of a command, and run it."""
+        with _escape_usage_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _escape_usage_errors() -> Iterator[None]:
+    try:
+        yield
+    except USAGE_ERROR as error:
+        shown: Any = error
+        shown.message = escape_text(shown.message)
+        raise
 
 
 def has_terminal() -> bool:

@@ -1,4 +1,4 @@
-"""The device that tensors live on, and deterministic algorithms on it."""
+"""The device that tensors live on, and computations on it that repeat to the bit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from recveil.core.errors import UsageError
 
-__all__ = ["check_device", "deterministic_algorithms", "resolve_device"]
+__all__ = ["check_device", "deterministic_algorithms", "resolve_device", "use_one_thread"]
 
 DEVICE_TYPES = ("cpu", "cuda")
 """Types of devices that every method was tried on."""
@@ -45,8 +46,8 @@ def check_device(device: str | None) -> None:
 def deterministic_algorithms() -> Iterator[None]:
     """Make computations in this block repeat to the bit, on a GPU too.
 
-    A GPU adds sums in the order in which threads arrive; a CPU needs nothing. Where torch has no deterministic
-    algorithm, the usual one is taken.
+    A GPU adds sums in the order in which threads arrive; for a CPU see `use_one_thread`. Where torch has no
+    deterministic algorithm, the usual one is taken.
     """
     if not torch.cuda.is_available():
         yield
@@ -64,3 +65,19 @@ def deterministic_algorithms() -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         memory.fill_uninitialized_memory = filled
+
+
+@contextmanager
+def use_one_thread() -> Iterator[None]:
+    """Compute on one thread of the CPU in this block, or in a function that it decorates.
+
+    Libraries split sums and products among the threads they have, so their last bits depend on how many there are. The
+    same seed must give the same bytes on every machine.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(threads)

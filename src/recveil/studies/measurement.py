@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import torch
-from threadpoolctl import threadpool_limits
-
+from recveil.core.device import use_one_thread
 from recveil.core.files import make_temporary_folder
 from recveil.studies.attribute_cells import measure_attribute_cell
 from recveil.studies.cell_results import CellResult, Measurement
@@ -36,11 +34,6 @@ def run_cell(cell: Cell, cache: Path | None = None) -> tuple[CellResult, Mapping
     if cache is None:
         with make_temporary_folder() as folder:
             return run_cell(cell, folder)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            measurement = MEASURES[cell.kind](cell, cache)
-    finally:
-        torch.set_num_threads(threads)
+    with use_one_thread():
+        measurement = MEASURES[cell.kind](cell, cache)
     return CellResult(cell, measurement.records, measurement.details), measurement.seconds

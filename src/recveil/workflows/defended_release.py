@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from recveil.core.device import deterministic_algorithms
+from recveil.core.device import deterministic_algorithms, use_one_thread
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.protocols import EmbeddingDefense, Recommender, UtilityLoss
 from recveil.core.random import make_generator
@@ -143,6 +143,7 @@ class DefendedRelease:
         return self.release.user_vectors
 
 
+@use_one_thread()
 def train_and_defend(
     recipe: ReleaseRecipe,
     split: Split,
@@ -237,6 +238,7 @@ def defend_vectors(
         return defense(x, stack_codes(targets), rng=make_generator(seed, "cloak"), utility=utility)
 
 
+@use_one_thread()
 def rank_served_items(score: Callable[..., FloatArray], split: Split, platform: Split) -> Ranks:
     """Rank each test item among what the platform would list.
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from recveil.attacks.membership.difference_vectors import flatten_histories
+from recveil.core.device import use_one_thread
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.membership_parts import ServedHits
 from recveil.core.protocols import FoldInRecommender, ListDefense, PrivateRecommender, Recommender
@@ -144,6 +145,7 @@ class TrainedPlatform:
         return scores
 
 
+@use_one_thread()
 def factor_items(part: Dataset, model: Recommender, *, rng: np.random.Generator) -> FloatArray:
     """Return the item vectors of a model trained on all interactions of a part.
 
@@ -156,6 +158,7 @@ def factor_items(part: Dataset, model: Recommender, *, rng: np.random.Generator)
     return np.asarray(model.fit(Split(part, empty, empty), rng=rng).item_vectors_)
 
 
+@use_one_thread()
 def train_platform(
     part: MemberPart, model: Recommender, policy: ServingPolicy, *, rng: np.random.Generator
 ) -> TrainedPlatform:

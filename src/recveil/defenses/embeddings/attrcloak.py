@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from recveil.core.device import resolve_device
+from recveil.core.device import resolve_device, use_one_thread
 from recveil.core.errors import UsageError
 from recveil.core.option_types import Count, NonNegativeFloat, PositiveFloat, Share
 from recveil.core.protocols import UtilityLoss
@@ -266,6 +266,7 @@ class AttrCloak(EmbeddingTransformer):
     budget: NonNegativeFloat | None = None
     ridge: PositiveFloat = 1e-3
 
+    @use_one_thread()
     def __call__(
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None
     ) -> FloatArray:

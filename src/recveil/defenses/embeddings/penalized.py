@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from recveil.core.device import resolve_device
+from recveil.core.device import resolve_device, use_one_thread
 from recveil.core.errors import DataError, TrainingError, UsageError, unknown_name
 from recveil.core.option_types import Count, NonNegativeFloat, PositiveFloat, Share, check_fields
 from recveil.core.progress import track_progress
@@ -105,6 +105,7 @@ class Penalized(EmbeddingTransformer):
         home = (start / unit).float()
         return lambda users: (users - home).square().sum(1).mean()
 
+    @use_one_thread()
     def _descend_penalty(
         self, table: torch.Tensor, targets: list[Attribute], rng: np.random.Generator, retention: UtilityLoss
     ) -> torch.Tensor:

@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from recveil.core.device import resolve_device
+from recveil.core.device import resolve_device, use_one_thread
 from recveil.core.errors import DataError, UsageError
 from recveil.core.option_types import CountOrZero, Share
 from recveil.core.protocols import UtilityLoss
@@ -143,6 +143,7 @@ class Sliced(MapTransformer):
         full = fit_rounds(first, partitions[0], statistics, rounds=rounds, drawn=self.drawn, rng=rng)
         return full.blend_with_identity(self.strength), notes
 
+    @use_one_thread()
     def _carry_table(
         self, x: FloatArray, codes: IntArray, rng: np.random.Generator, *, keep_map: bool
     ) -> tuple[FloatArray, FittedMap]:
