@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from recveil.core.errors import DataError
 from recveil.testing.worlds import make_planted_leak
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak_large import cloak_large
@@ -35,3 +36,12 @@ def test_the_self_check_is_run_on_a_sample(
     assert bool(result.self_check.sentence) != passed
     assert result.targets == {}
     assert any("the audit drew 400 of them" in warning for warning in result.warnings)
+
+
+def test_a_table_that_cannot_be_checked_is_refused_before_it_is_written(tmp_path: Path, quick: AuditProtocol) -> None:
+    table = {"user_id": np.arange(3), "gender": ["M", "M", "F"], "embedding": list(np.eye(3, dtype=np.float32))}
+    pq.write_table(pa.table(table), tmp_path / "users.parquet")
+    files, request = InputFiles(tmp_path / "users.parquet", None, stream=True), CloakRequest(tmp_path / "o", check=True)
+    with pytest.raises(DataError, match="classes of"):
+        cloak_large(files, ["gender"], ChosenDefense("gaussian"), quick, request)
+    assert [path.name for path in tmp_path.iterdir()] == ["users.parquet"]

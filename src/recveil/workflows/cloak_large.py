@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from recveil.audits.attribute.audit import select_users
 from recveil.core.errors import UsageError
 from recveil.core.result_parts import DefenseSummary, InputSummary, PartCounts
 from recveil.core.results import CloakResult
 from recveil.core.timing import Clock
+from recveil.streaming.audit_sample import SampleDesign, UserSample
 from recveil.streaming.block_table import open_table
 from recveil.streaming.cloaked_table import cloak_table as cloak_large_table
 from recveil.workflows.audit_protocol import AuditProtocol
@@ -29,6 +31,7 @@ def cloak_large(
     defense = list_candidates(defense, streams=True)[0]
     method = defense.make(protocol.device)
     defense.check_size(0, large.table.d)  # no method for large tables compares all users with all
+    sample = _draw_sample(large, protocol, request, clock)
     done = cloak_large_table(
         large.table,
         large.facts,
@@ -58,30 +61,44 @@ def cloak_large(
         parts=PartCounts(written=done.parts_written, found=done.parts_found),
         timings=done.seconds,
     )
-    return _examine_sample(result, large, defense.name, protocol, request, clock)
+    return result if sample is None else _examine_sample(result, large, sample, protocol, request, clock)
+
+
+def _draw_sample(
+    large: LargeTable, protocol: AuditProtocol, request: CloakRequest, clock: Clock
+) -> tuple[SampleDesign, UserSample] | None:
+    """Draw the users of the self-check and the audits, where they were asked for.
+
+    It comes before the defended table is written, so that a table that cannot be checked is refused with nothing
+    written.
+    """
+    if not request.check and not request.needs_audit:
+        return None
+    with clock.measure_step("draw a sample"):
+        plan = large.plan_sample(protocol.rules, protocol.margin, protocol.seed, request.engine)
+        users = plan.draw_users(large.table, request.engine)
+    for target in users.targets:
+        select_users(target, protocol.folds)
+    return plan, users
 
 
 def _examine_sample(
     result: CloakResult,
     large: LargeTable,
-    defense_name: str,
+    sample: tuple[SampleDesign, UserSample],
     protocol: AuditProtocol,
     request: CloakRequest,
     clock: Clock,
 ) -> CloakResult:
-    """Return the result with the self-check and the audits of a sample, where they were asked for."""
-    if not request.check and not request.needs_audit:
-        return result
-    with clock.measure_step("draw a sample"):
-        plan = large.plan_sample(protocol.rules, protocol.margin, protocol.seed, request.engine)
-        users = plan.draw_users(large.table, request.engine)
-        cloaked = users.read_vectors(open_table(request.out, large.table.ids), request.engine)
+    """Return the result with the self-check and the audits of a sample."""
+    plan, users = sample
+    cloaked = users.read_vectors(open_table(request.out, large.table.ids), request.engine)
     if request.check:
         with clock.measure_step("check"):
-            check = check_release(users.x, cloaked, users.targets, protocol, defense_name)
+            check = check_release(users.x, cloaked, users.targets, protocol, result.defense.name)
         result = result.model_copy(update={"self_check": check})
     if request.needs_audit:
-        sample = ClearTable(result.input, users.x, users.targets, ids=users.ids)
-        result = add_audits(result, sample, cloaked, users.targets, protocol, clock)
+        clear = ClearTable(result.input, users.x, users.targets, ids=users.ids)
+        result = add_audits(result, clear, cloaked, users.targets, protocol, clock)
     warnings = [plan.describe_sample(result.input.n_users), *result.warnings]
     return result.model_copy(update={"warnings": warnings, "timings": {**result.timings, **clock.seconds}})
