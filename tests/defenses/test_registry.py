@@ -22,6 +22,7 @@ PLACES = {
         "d2d",
         "exchange",
         "gaussian",
+        "labelfree",
         "leace",
         "noise",
         "raid-pot",
