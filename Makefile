@@ -7,7 +7,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-slow lint types check format bench clean
+.PHONY: help install demo test test-all test-slow campaign lint types security check audit-dependencies wheel format bench clean
 
 help: ## Print the targets
 	@echo "make <target>, where the target is one of:"
@@ -32,6 +32,9 @@ test-all: $(READY)
 test-slow: $(READY) ## Run the slow tests
 	$(BIN)/python -m pytest -n auto -m slow
 
+campaign: $(READY) ## Break inputs, kill commands and take away memory and disk, and judge what happens (an hour)
+	PYTHONPATH=tests $(BIN)/python -m campaign.run --scale $(or $(SCALE),1)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -39,8 +42,20 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-check: lint types test-all ## All that CI runs: style, types, fast and thorough tests
+security: $(READY)
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml src
+
+check: lint types security test-all ## All that CI runs: style, types, security, fast and thorough tests
 	@echo "make check: all good"
+
+audit-dependencies: $(READY) ## Look up known vulnerabilities of the dependencies; needs the network
+	$(BIN)/python tools/audit_dependencies.py
+
+wheel: $(READY) ## Build the wheel, with its bill of materials (CycloneDX) beside it
+	rm -rf dist
+	$(BIN)/python -m build --wheel
+	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-format JSON \
+	  --output-file "$$(ls dist/*.whl | sed 's/.whl$$/.cdx.json/')"
 
 format: $(READY) ## Put the code into the house style
 	$(BIN)/ruff format .

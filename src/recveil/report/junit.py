@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree  # nosec B405
 
 from recveil.core.files import write_atomically
 from recveil.core.result_parts import ClassTarget, NumericTarget, Verdict

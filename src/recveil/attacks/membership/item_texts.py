@@ -26,10 +26,11 @@ HASH_BUCKETS = 2**14
 
 def hash_texts(texts: Sequence[str]) -> FloatArray:
     """Return a row of 100 numbers for each text, always the same for the same text."""
-    vectorizer = HashingVectorizer(n_features=HASH_BUCKETS, ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b")
-    words = vectorizer.transform(texts)
+    words = r"(?u)\b\w+\b"
+    vectorizer = HashingVectorizer(n_features=HASH_BUCKETS, ngram_range=(1, 2), token_pattern=words)
+    counts = vectorizer.transform(texts)
     projection = np.random.default_rng(0).standard_normal((HASH_BUCKETS, VECTOR_SIZE), dtype=np.float32)
-    return np.asarray(words.astype(np.float32) @ (projection / VECTOR_SIZE**0.5), dtype=np.float32)
+    return np.asarray(counts.astype(np.float32) @ (projection / VECTOR_SIZE**0.5), dtype=np.float32)
 
 
 def encode_item_texts(texts: Sequence[str | None], encode: TextEncoder = hash_texts) -> NDArray[np.float32]:
