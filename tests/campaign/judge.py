@@ -57,7 +57,9 @@ def _judge_files(ended: Ended, before: dict[str, str], after: dict[str, str], *,
     faults = []
     if not keeps_folder and any(after.get(name) != content for name, content in before.items()):
         faults.append("input changed")
-    added = [name for name in after if name not in before]
+    # A work folder that the command names, since the same command goes on from it, is not left behind in secret.
+    named = {name for name in after if Path(name).parts[0].startswith(".") and Path(name).parts[0] in ended.stderr}
+    added = [name for name in after if name not in before and name not in named]
     hidden = [name for name in added if any(part.startswith(".") for part in Path(name).parts)]
     if hidden:
         faults.append("hidden file left")

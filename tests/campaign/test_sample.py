@@ -64,5 +64,6 @@ def test_the_judge_finds_each_fault(tmp_path: Path) -> None:
     assert judge(3, "recveil: No.\n") == ["output left after a failure"]
     (tmp_path / ".half").write_text("a")
     assert judge(0, "") == ["hidden file left"]
+    assert judge(3, "recveil: Full. Only .half remains.\n") == ["output left after a failure"]
     (tmp_path / "input").write_text("b")
     assert "input changed" in judge(0, "")
