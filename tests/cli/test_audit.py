@@ -109,3 +109,15 @@ def test_outputs_that_are_inputs_or_no_files_are_refused_before_the_work(tables:
     assert {name: (s.st_ino, s.st_mtime_ns, s.st_mode) for name, s in after.items()} == {
         name: (s.st_ino, s.st_mtime_ns, s.st_mode) for name, s in before.items()
     }
+
+
+def test_a_rehearsal_says_what_a_defense_does_for_undisclosed_users(tables: Path, recveil: Callable) -> None:
+    asked = ("audit", *FILES, "--panel", "logistic", "--folds", "3", "--seeds", "1", "--rehearse", "0.3")
+    done = recveil(*asked, "--method", "gaussian", "--json", cwd=tables)
+    assert done.returncode == 0, done.stderr
+    rehearsal = AuditResult.model_validate_json(done.stdout).rehearsal
+    assert rehearsal is not None
+    assert rehearsal.method == "gaussian"
+    assert rehearsal.targets["gender"].n_hidden == 120
+    assert recveil(*asked, cwd=tables).returncode == 2
+    assert recveil(*asked, "--method", "raid", cwd=tables).returncode == 2

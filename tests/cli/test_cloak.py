@@ -101,3 +101,19 @@ def test_a_report_that_cannot_be_drawn_does_not_lose_the_table(
     assert done.returncode == 3
     assert "The report r.html was not written. Written before it: C.parquet." in done.stderr
     assert sorted(path.name for path in tables.iterdir()) == ["A.parquet", "C.parquet", "E.parquet"]
+
+
+def test_auto_protects_everybody_where_somebody_did_not_disclose(
+    tables: Path, recveil: Callable, write_attributes: Callable
+) -> None:
+    x = np.stack(pq.read_table(tables / "E.parquet")["embedding"].to_numpy())
+    gender = np.where(x.mean(1) > 2, "F", "M").astype(object)
+    gender[::4] = None
+    write_attributes(gender=gender)
+    asked = ("cloak", *FILES, "--allow-leak", "--out", "C.parquet")
+    assert "the same map as all others" in recveil(*asked, cwd=tables).stderr
+    refused = recveil(*asked, "--protect", "nobody", cwd=tables)
+    assert refused.returncode == 2
+    assert "disclosed or everybody" in refused.stderr
+    named = recveil(*asked, "--protect", "everybody", "--method", "sliced", cwd=tables)
+    assert named.returncode == 2

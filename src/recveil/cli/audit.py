@@ -57,6 +57,11 @@ class AuditOptions(TableOptions, AuditRuleOptions, CommonOptions):
         Path | None, typer.Option(help="Earlier table of the same users: adds attackers who hold both.")
     ] = None
     joint: Annotated[bool, typer.Option("--joint", help="Audit of all targets together, as joint classes.")] = False
+    rehearse: Annotated[
+        float | None,
+        typer.Option(help="Share of known users to hide from the defense --method and attack, such as 0.3."),
+    ] = None
+    method: Annotated[str, typer.Option(help="Defense to rehearse: see `recveil list defenses`.")] = ""
     report: Report = None
     out: JsonOut = None
     risk_out: Annotated[
@@ -103,6 +108,8 @@ def audit(options: AuditOptions) -> None:
         seed=options.seed,
         device=options.device,
         curve=options.curve,
+        rehearse=options.rehearse,
+        rehearsed_method=options.method,
     )
     with show_progress(quiet=options.quiet):
         result = audit_files(

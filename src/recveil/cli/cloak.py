@@ -27,6 +27,7 @@ from recveil.cli.output import (
     read_command_line,
     show_progress,
 )
+from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
     from recveil.workflows.audit_protocol import AuditProtocol
@@ -60,6 +61,10 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
     allow_leak: Annotated[
         bool, typer.Option("--allow-leak", help="Exit 0 even if the self-check finds more than the margin.")
     ] = False
+    protect: Annotated[
+        str | None,
+        typer.Option(help="For auto: disclosed, or everybody, the default where somebody did not disclose."),
+    ] = None
     save_map: Annotated[
         Path | None, typer.Option(help="File for the map that `recveil apply` carries later users by. Keep it safe.")
     ] = None
@@ -98,21 +103,35 @@ def cloak(options: CloakOptions) -> None:
         command_line=read_command_line(),
         save_map=options.save_map,
     )
-    defense = ChosenDefense(options.method, {"strength": options.strength, **parse_options(options.option)})
+    defense = ChosenDefense(
+        options.method,
+        {"strength": options.strength, **parse_options(options.option)},
+        protects_everybody=_parse_protection(options),
+    )
     with show_progress(quiet=options.quiet):
         result = cloak_files(
             make_input_files(options), parse_names(options.target), defense, _make_protocol(options), request
         )
     emit_json(result, as_json=options.as_json)
     failure = result.self_check.sentence if result.self_check is not None else ""
-    if failure:
-        print_line(failure, silent=options.is_silent)
+    if result.self_check is not None and (sentence := failure or result.self_check.caution):
+        print_line(sentence, silent=options.is_silent)
     print_summary(result, silent=options.is_silent)
     print_line(f"Wrote {options.out}.", silent=options.is_silent)
     if options.save_map is not None:
         print_line(f"Wrote {options.save_map}. It names classes: keep it safe.", silent=options.is_silent)
     if failure and not options.allow_leak:
         raise typer.Exit(1)
+
+
+def _parse_protection(options: CloakOptions) -> bool | None:
+    """Return whether everybody must be protected; None if that follows from the table."""
+    choices = {None: None, "disclosed": False, "everybody": True}
+    if options.protect not in choices:
+        raise UsageError(f"`protect` is '{options.protect}'. It should be disclosed or everybody.")
+    if options.protect is not None and options.method != "auto":
+        raise UsageError(f"`protect` is for `method` auto, and `method` is {options.method}. Leave one of them out.")
+    return choices[options.protect]
 
 
 def _make_protocol(options: CloakOptions) -> AuditProtocol:

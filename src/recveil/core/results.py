@@ -27,6 +27,7 @@ from recveil.core.membership_parts import (
 )
 from recveil.core.path_names import shorten_document
 from recveil.core.privacy_parts import EmpiricalEpsilon, PrivacyGuarantee
+from recveil.core.rehearsal_parts import Rehearsal
 from recveil.core.result_parts import (
     AttributeProtocol,
     ClassTarget,
@@ -156,10 +157,12 @@ class _AttributeDocument(Document):
 class AuditResult(_AttributeDocument):
     """What attackers can infer from a table.
 
-    `static` and `two_releases` are attackers who hold an earlier table, where one was given.
+    `static` and `two_releases` are attackers who hold an earlier table, where one was given. `rehearsal` is what a
+    defense would do for undisclosed users, where one was named.
     """
 
     command: Literal["audit"] = "audit"
+    rehearsal: Rehearsal | None = None
 
 
 class CloakResult(_AttributeDocument):
@@ -174,6 +177,7 @@ class CloakResult(_AttributeDocument):
     counts: dict[str, dict[str, int]] | None = None
     parts: PartCounts | None = None
     self_check: SelfCheck | None = None
+    rehearsal: Rehearsal | None = None
     _table: Any = PrivateAttr(default=None)
 
     @property

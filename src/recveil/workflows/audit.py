@@ -20,8 +20,10 @@ from recveil.data.io.attributes import join_attributes
 from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import Vectors
 from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_details, collect_notes, collect_results
+from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
 from recveil.workflows.large_inputs import is_large_table, open_large_table
+from recveil.workflows.rehearsal import rehearse_defense
 
 __all__ = ["AuditOutputs", "AuditedTable", "audit_files", "audit_table"]
 
@@ -130,6 +132,8 @@ def _audit_files(
 ) -> tuple[AuditResult, Vectors, list[TargetAudit]]:
     """Read and attack; return the result, the vectors and the audits behind it."""
     attack_names, clock = protocol.attack_names, Clock()
+    if protocol.rehearse is not None:
+        _check_rehearsal(files, protocol)
     vectors, targets, notes, sample = _read_table(files, names, protocol, before)
     classes = [target for target in targets if not target.is_numeric]
     if joint and len(classes) > 1:
@@ -147,6 +151,14 @@ def _audit_files(
         vectors.ids,
     )
     result, audits = audit_table(table, protocol, details=outputs.needs_details, clock=clock)
+    if protocol.rehearse is not None:
+        defense = ChosenDefense(protocol.rehearsed_method)
+        with clock.measure_step("rehearse"):
+            rehearsal = rehearse_defense(vectors.x, classes, defense, protocol, share=protocol.rehearse)
+        said = [rehearsal.describe_target(name) for name in rehearsal.targets]
+        result = result.model_copy(
+            update={"rehearsal": rehearsal, "warnings": [*said, *result.warnings], "timings": clock.seconds}
+        )
     warnings = [*_list_missing_attacks(protocol, attack_names), *([sample] if sample else []), *notes, *result.warnings]
     return result.model_copy(update={"warnings": warnings}), vectors, audits
 
@@ -194,6 +206,16 @@ def audit_table(
         warnings=collect_notes([*audits, *numeric]),
     )
     return result, audits
+
+
+def _check_rehearsal(files: InputFiles, protocol: AuditProtocol) -> None:
+    """Refuse a rehearsal that cannot be made, before the work."""
+    if is_large_table(files) or protocol.surface != "user_vectors":
+        raise UsageError("`rehearse` is for the user vectors of a table that fits into memory. Leave it out here.")
+    defense = ChosenDefense(protocol.rehearsed_method)
+    if defense.place != "embeddings":
+        raise UsageError(f"{defense.name} does not act on a table of vectors. Name an embedding defense as `method`.")
+    defense.make(protocol.device)
 
 
 def _read_table(

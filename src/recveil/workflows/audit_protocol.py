@@ -19,6 +19,7 @@ from recveil.audits.attribute.numeric import NumericAudit, audit_numeric_attribu
 from recveil.audits.attribute.user_order import hash_rows
 from recveil.audits.verdicts import MARGIN, TargetAudit
 from recveil.core.device import check_device
+from recveil.core.errors import UsageError
 from recveil.core.option_types import (
     CountOrZero,
     Folds,
@@ -60,6 +61,8 @@ class AuditProtocol:
         device: torch device of the attackers.
         curve: whether the audit is repeated for smaller shares of known users.
         attacks: attacks by name in place of the panel; scikit-learn classifiers work as they are.
+        rehearse: share of the disclosed users whose class is hidden from a defense and then attacked; None for none.
+        rehearsed_method: name of that defense.
     """
 
     panel: str = "fast"
@@ -75,9 +78,13 @@ class AuditProtocol:
     attacks: Mapping[str, Attack | Classifier] | None = None
     max_repeats: CountOrZero = 10
     max_seconds: NonNegativeFloat = 60.0
+    rehearse: LeakRatio | None = None
+    rehearsed_method: str = ""
 
     def __post_init__(self) -> None:
         check_fields(self, "")
+        if (self.rehearse is None) != (not self.rehearsed_method):
+            raise UsageError("A rehearsal needs both `rehearse`, such as 0.3, and `method`, a defense. Give both.")
         check_device(self.device)
 
     @property

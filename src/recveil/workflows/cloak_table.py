@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from recveil.core.errors import DataError
 from recveil.core.protocols import UtilityLoss
 from recveil.core.result_parts import DefenseSummary, InputSummary
 from recveil.core.results import CloakResult
@@ -24,7 +25,8 @@ from recveil.workflows.defended_release import (
     measure_displacement,
 )
 from recveil.workflows.frontier import build_frontier
-from recveil.workflows.notes import list_notes, merge_small_classes
+from recveil.workflows.notes import describe_undisclosed, list_notes, merge_small_classes
+from recveil.workflows.rehearsal import rehearse_defense
 from recveil.workflows.self_check import AUTO, choose_defense, list_candidates
 from recveil.workflows.utility import Recommendations
 
@@ -109,6 +111,9 @@ def cloak_table(
     """
     clock, served = Clock(), table.recommendations
     targets, merged = merge_small_classes(table.targets)
+    has_undisclosed = any(not target.known.all() for target in targets)
+    if defense.protects_everybody is None:
+        defense = replace(defense, protects_everybody=has_undisclosed)
     with clock.measure_step("cloak"):
         defense, cloaked, self_check = _defend_table(table, targets, defense, protocol, check=check)
     result = CloakResult(
@@ -125,6 +130,8 @@ def cloak_table(
     )
     if audit:
         result = add_audits(result, table, cloaked, targets, protocol, clock)
+    if audit and has_undisclosed:
+        result = _add_rehearsal(result, table, targets, defense, protocol, clock)
     if frontier:
         with clock.measure_step("measure the frontier"):
             quick = replace(protocol, panel="fast", repeats=1, max_repeats=1, attacks=None)
@@ -177,6 +184,31 @@ def add_audits(
         update |= {"lists": lists, "utility": utility}
         update["warnings"] = [*compared.notes, *describe_omissions(lists)]
     return result.model_copy(update=update)
+
+
+def _add_rehearsal(
+    result: CloakResult,
+    table: ClearTable,
+    targets: Sequence[Attribute],
+    defense: ChosenDefense,
+    protocol: AuditProtocol,
+    clock: Clock,
+) -> CloakResult:
+    """Return the result with what attackers find out about users who do not disclose, measured on users who do."""
+    try:
+        loss = _make_loss(table.recommendations, protocol)
+        with clock.measure_step("rehearse"):
+            rehearsal = rehearse_defense(table.x, targets, defense, protocol, utility=loss)
+    except DataError as error:  # the table is defended all the same
+        return result.model_copy(update={"warnings": [*result.warnings, f"Nothing was rehearsed. {error}"]})
+    said = [describe_undisclosed(int((~t.known).sum()), t.name, defense.name) for t in targets]
+    notes = [note for note in result.defense.notes if note not in said]
+    for target in targets:
+        if not target.known.all():
+            count = int((~target.known).sum())
+            notes.append(f"{count:,} users did not disclose {target.name}. {rehearsal.describe_target(target.name)}")
+    summary = result.defense.model_copy(update={"notes": notes})
+    return result.model_copy(update={"rehearsal": rehearsal, "defense": summary})
 
 
 def _make_loss(recommendations: Recommendations | None, protocol: AuditProtocol) -> UtilityLoss | None:

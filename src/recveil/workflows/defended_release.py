@@ -51,13 +51,14 @@ class ChosenDefense:
         name: name of the defense, or `auto`.
         options: its options.
         needs_map: `auto` tries only defenses that keep a map for later users.
-        protects_everybody: `auto` tries defenses that protect undisclosed users; else those that need the class.
+        protects_everybody: `auto` tries defenses that protect undisclosed users, else those that need the class; None
+            chooses the former where somebody is undisclosed.
     """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     needs_map: bool = False
-    protects_everybody: bool = False
+    protects_everybody: bool | None = None
 
     @property
     def place(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from recveil.attacks.attribute.panels import make_panel
 from recveil.audits.verdicts import TargetAudit
+from recveil.core.errors import UsageError
 from recveil.core.registry import check_options
 from recveil.core.self_check_parts import SelfCheck, SelfCheckTarget
 from recveil.core.types import Attribute, FloatArray
@@ -59,8 +60,10 @@ def list_candidates(defense: ChosenDefense, *, streams: bool = False) -> list[Ch
         if traits.auto_rank
         and (traits.streams or not streams)
         and (traits.keeps_map or not defense.needs_map)
-        and traits.protects_undisclosed is defense.protects_everybody
+        and traits.protects_undisclosed is bool(defense.protects_everybody)
     ]
+    if not traits:
+        raise UsageError("No defense that `auto` tries is for such a table. Name one as `method`.")
     return [replace(defense, name=t.name) for t in sorted(traits, key=lambda t: t.auto_rank)]
 
 

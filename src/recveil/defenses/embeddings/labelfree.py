@@ -40,7 +40,7 @@ METHODS = (
         protects_undisclosed=True,
         auto_rank=50,
         max_dimensions=512,
-        undisclosed_users="were protected like all others, by a map that needs no label",
+        undisclosed_users="went through the same map as all others, which needs no label",
         search_space={"strength": Range(0.3, 1.0), "stages": Range(1, 3)},
     ),
 )
