@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.files import (
@@ -148,4 +149,11 @@ def test_a_full_disk_is_one_sentence_that_names_the_file(tmp_path: Path, error: 
         raise error
     with pytest.raises(PermissionError), write_atomically(tmp_path / "a.npy"):
         raise PermissionError(errno.EACCES, "Permission denied")
+    assert os.listdir(tmp_path) == []
+
+
+def test_errors_of_safetensors_on_writing_are_sentences(tmp_path: Path) -> None:
+    for text, sentence in (("File too large (os error 27)", "no room left"), ("broken (os error 5)", "be written")):
+        with pytest.raises(DataError, match=sentence), write_atomically(tmp_path / "a.safetensors"):
+            raise SafetensorError(f"Error while serializing: I/O error: {text}")
     assert os.listdir(tmp_path) == []

@@ -113,18 +113,21 @@ def explain_full_disk(path: Path) -> Iterator[None]:
     except Exception as error:
         if _is_disk_full(error):
             raise DataError(f"There is no room left for {path}. Free some space.") from error
+        if "(os error " in str(error):  # safetensors, whose errors of the system are no OSError
+            raise DataError(f"{path} cannot be written ({error}). Check the disk.") from error
         raise
 
 
 def _is_disk_full(error: Exception) -> bool:
     """Tell whether the disk is full; of libraries only NumPy's and the system's errors are an OSError."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return True
     if not isinstance(error, OSError) and type(error).__name__ != "SafetensorError":
         return False
     # Arrow and safetensors give no number; NumPy says how much of an array it could write, and nothing else.
     is_short_write = isinstance(error, OSError) and error.errno is None and " requested and " in str(error)
-    return is_short_write or "No space left" in str(error) or "quota exceeded" in str(error)
+    sentences = ("No space left", "quota exceeded", "File too large")
+    return is_short_write or any(sentence in str(error) for sentence in sentences)
 
 
 def remove_stale_files(path: str | Path) -> None:
