@@ -58,8 +58,8 @@ def run_kills(count: int, seed: int) -> int:
             shutil.rmtree(place)
             hits += hit
             failures += bool(faults)
-            if faults:
-                print(f"FAILED kill {number} [{job}]: {', '.join(faults)}", flush=True)
+            outcome = f"FAILED, {', '.join(faults)}" if faults else "whole, and the same bytes again"
+            print(f"kill {number} [{job}] {'hit' if hit else 'too late'}: {outcome}", flush=True)
     print(f"kills: {count}, of which {hits} came before the end of the command; {failures} failed")
     return failures
 
