@@ -48,10 +48,15 @@ security: $(READY)
 check: lint types security test-all ## All that CI runs: style, types, security, fast and thorough tests
 	@echo "make check: all good"
 
-audit-dependencies: $(READY) ## Look up known vulnerabilities of the dependencies; needs the network
+RELEASE_READY := $(VENV)/.release-ready
+$(RELEASE_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	@touch $@
+
+audit-dependencies: $(RELEASE_READY) ## Look up known vulnerabilities of the dependencies; needs the network
 	$(BIN)/python tools/audit_dependencies.py
 
-wheel: $(READY) ## Build the wheel, with its bill of materials (CycloneDX) beside it
+wheel: $(RELEASE_READY) ## Build the wheel, with its bill of materials (CycloneDX) beside it
 	rm -rf dist
 	$(BIN)/python -m build --wheel
 	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-format JSON \
