@@ -125,7 +125,7 @@ LIMITS = (
           lambda place: write_table(place / "big.parquet", 2_000, 8, **{f"t{i}": 2 for i in range(21)})),
     Limit("5,000 dimensions", ("cloak", *BIG, "--method", "sliced", "--allow-leak", *QUICK, "--out", "o.parquet"),
           (0, 2, 3), None, _use(2, n=400, d=5_000)),
-    Limit("quadratic method on 100,000 users", ("cloak", *BIG, "--method", "exchange", *QUICK, "--out", "o.parquet"),
+    Limit("quadratic method on 100,000 users", ("cloak", *BIG, "--method", "d2d", *QUICK, "--out", "o.parquet"),
           (2, 3), None, _use(2, n=100_000, d=8)),
     Limit("u2u on 100,000 users", ("cloak", *BIG, "--method", "u2u", *QUICK, "--out", "o.parquet"), (0, 2, 3), None,
           _use(2, n=100_000, d=8)),
