@@ -16,6 +16,7 @@ QUICK = ("--panel", "logistic", "--folds", "3", "--seeds", "1", "--max-repeats",
 MAP = ("--save-map", "gender.map")
 
 
+@pytest.mark.thorough
 def test_a_saved_map_carries_the_next_table(tables: Path, recveil: Callable) -> None:
     cloaked = recveil("cloak", *FILES, *MAP, "--method", "labelfree", "--allow-leak", "--out", "C.parquet", cwd=tables)
     assert cloaked.returncode == 0, cloaked.stderr

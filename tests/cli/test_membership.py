@@ -48,6 +48,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_attacks_with_reference_models(tmp_path: Path) -> None:
     asked = (*DEMO[:3], "lira,rmia", *DEMO[4:], "--references", "4", "--json")
     done = run(*asked, cwd=tmp_path)

@@ -157,6 +157,7 @@ def test_missing_numbers_still_make_a_page(any_result: Document) -> None:
     assert "nan" not in page.text.lower().split()
 
 
+@pytest.mark.thorough
 def test_the_largest_audit_stays_small(cloak_result: CloakResult, make_target) -> None:
     """21 classes, the most the audit is made for."""
     labels = [f"occupation number {i}" for i in range(21)]

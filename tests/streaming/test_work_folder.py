@@ -37,6 +37,8 @@ def make_slow(holder, name):
 for step in sys.argv.pop(1).split(","):
     if step:
         make_slow(passes, step)
+from recveil.workflows import cloak_large
+cloak_large._examine_sample = lambda result, *_: result  # the self-check has its own tests
 from recveil.cli.app import main
 main()
 """

@@ -12,6 +12,7 @@ from recveil.studies.cells import Cell
 from recveil.studies.measurement import run_cell
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("defense", ["noise", "ldp"])
 def test_same_cell_same_bytes_whether_trained_or_looked_up(
     defense: str, make_cell: Callable[..., Cell], tmp_path: Path

@@ -145,6 +145,7 @@ def test_the_audit_command_runs_a_panel_of_another_package(installed: list[str],
     assert list(document["targets"]["gender"]["attacks"]) == ["toy-attack", "toy-classifier"]
 
 
+@pytest.mark.thorough
 def test_the_cloak_command_runs_a_defense_of_another_package(installed: list[str], files: Path) -> None:
     run_command("cloak", *FILES, "--method", "toy-defense", "--panel", "toy", "--out", "safe.parquet", *QUICK)
     x, safe = (

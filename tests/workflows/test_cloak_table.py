@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from recveil.core.errors import UsageError
 from recveil.core.result_parts import InputSummary
 from recveil.core.types import Attribute
 from recveil.defenses import DEFENSES
+from recveil.testing.worlds import make_planted_leak
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak_table import ClearTable, cloak_table
 from recveil.workflows.defended_release import ChosenDefense
@@ -40,3 +43,19 @@ def test_a_strength_outside_zero_and_one_is_refused(method: str, quick: AuditPro
     for strength in (1.5, -0.1, float("nan")):
         with pytest.raises(UsageError, match="strength"):
             cloak_table(table, ChosenDefense(method, {"strength": strength}), quick, audit=False)
+
+
+def test_auto_tries_a_defense_for_everybody_first_and_says_where_another_was_taken(
+    monkeypatch: pytest.MonkeyPatch, quick: AuditProtocol
+) -> None:
+    monkeypatch.setattr("recveil.workflows.self_check.CHECK_PANELS", ("strong",))
+    x, secret = make_planted_leak(600, 4, 2, 2.0, rng=np.random.default_rng(0))
+    hidden = replace(secret, codes=np.where(np.arange(600) % 4, secret.codes, -1))
+    summary = InputSummary(name="x", n_users=600, d=4)
+    monkeypatch.setattr("recveil.defenses.embeddings.labelfree.LabelFree.__call__", lambda self, x, *_, **__: x)
+    _, result = cloak_table(ClearTable(summary, x, [hidden]), ChosenDefense("auto"), quick, audit=False)
+    assert list(result.self_check.tried)[:2] == ["labelfree", "sliced"]
+    assert any("undisclosed users are not protected" in note for note in result.defense.notes)
+    everybody = ChosenDefense("auto", protects_everybody=True)
+    _, result = cloak_table(ClearTable(summary, x, [hidden]), everybody, quick, audit=False)
+    assert (result.defense.name, result.self_check.passed) == ("labelfree", False)

@@ -112,8 +112,6 @@ def cloak_table(
     clock, served = Clock(), table.recommendations
     targets, merged = merge_small_classes(table.targets)
     has_undisclosed = any(not target.known.all() for target in targets)
-    if defense.protects_everybody is None:
-        defense = replace(defense, protects_everybody=has_undisclosed)
     with clock.measure_step("cloak"):
         defense, cloaked, self_check = _defend_table(table, targets, defense, protocol, check=check)
     result = CloakResult(
@@ -125,7 +123,7 @@ def cloak_table(
             targets=[target.name for target in targets],
             displacement=measure_displacement(table.x, cloaked),
             options={name: value for name, value in defense.options.items() if name != "strength"},
-            notes=[*merged, *table.notes, *list_notes(table.x, targets, defense.name)],
+            notes=[*merged, *table.notes, *list_notes(table.x, targets, defense.name), *_describe_fallback(self_check)],
         ),
     )
     if audit:
@@ -144,7 +142,8 @@ def _defend_table(
     table: ClearTable, targets: Sequence[Attribute], defense: ChosenDefense, protocol: AuditProtocol, *, check: bool
 ) -> tuple[ChosenDefense, FloatArray, SelfCheck | None]:
     """Return the defense that was used, the vectors it made, and its self-check where one was run."""
-    candidates = list_candidates(defense)
+    has_undisclosed = any(not target.known.all() for target in targets)
+    candidates = list_candidates(defense, undisclosed=has_undisclosed)
     if defense.name == AUTO:  # the cheap ones that can defend this table
         able = [c for c in candidates if not describe_size_limit(DEFENSES.traits(c.name), *table.x.shape)]
         candidates = able or candidates
@@ -158,6 +157,16 @@ def _defend_table(
         return defense, apply_defense(defense), None
     chosen = choose_defense(table.x, targets, candidates, apply_defense, protocol)
     return chosen.defense, chosen.x, chosen.check
+
+
+def _describe_fallback(check: SelfCheck | None) -> list[str]:
+    """Say where a defense that protects everybody was tried and another one was taken."""
+    if check is None or len(check.tried) < 2:
+        return []
+    first, last = (DEFENSES.traits(name) for name in (next(iter(check.tried)), list(check.tried)[-1]))
+    if not first.protects_undisclosed or last.protects_undisclosed:
+        return []
+    return [f"WARNING: {first.name}, which protects everybody, did not pass: undisclosed users are not protected."]
 
 
 def add_audits(

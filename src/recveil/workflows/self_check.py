@@ -41,12 +41,15 @@ class CheckedTable:
     check: SelfCheck
 
 
-def list_candidates(defense: ChosenDefense, *, streams: bool = False) -> list[ChosenDefense]:
+def list_candidates(defense: ChosenDefense, *, streams: bool = False, undisclosed: bool = False) -> list[ChosenDefense]:
     """Return the defense itself, or for `auto` the defenses to try, the cheapest first.
+
+    Where users are undisclosed and it was not said who must be protected, those that protect everybody come first.
 
     Args:
         defense: the chosen defense.
         streams: list only defenses of tables larger than memory.
+        undisclosed: some users did not disclose the attribute.
 
     Raises:
         UsageError: options of one method were given with `auto`.
@@ -54,17 +57,21 @@ def list_candidates(defense: ChosenDefense, *, streams: bool = False) -> list[Ch
     if defense.name != AUTO:
         return [defense]
     check_options(f"{AUTO} (other options need the name of one defense as `method`)", defense.options, ["strength"])
+    everybody = defense.protects_everybody
+    wanted = {True, False} if everybody is None and undisclosed else {bool(everybody)}
     traits = [
         traits
         for traits in DEFENSES.all_traits()
         if traits.auto_rank
         and (traits.streams or not streams)
         and (traits.keeps_map or not defense.needs_map)
-        and traits.protects_undisclosed is bool(defense.protects_everybody)
+        and traits.protects_undisclosed in wanted
     ]
     if not traits:
         raise UsageError("No defense that `auto` tries is for such a table. Name one as `method`.")
-    return [replace(defense, name=t.name) for t in sorted(traits, key=lambda t: t.auto_rank)]
+    return [
+        replace(defense, name=t.name) for t in sorted(traits, key=lambda t: (not t.protects_undisclosed, t.auto_rank))
+    ]
 
 
 def choose_defense(

@@ -108,6 +108,7 @@ def test_balance_gives_a_rare_class_its_half_of_the_guesses() -> None:
         assert abs(recall[0] - recall[1]) < 0.2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("attack", [Logistic(device="cpu"), Perceptron(device="cpu"), Perceptron((9, 4), device="cpu")])
 def test_the_same_seed_gives_the_same_bytes_however_many_threads(
     attack: Logistic | Perceptron, monkeypatch: pytest.MonkeyPatch

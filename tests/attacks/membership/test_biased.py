@@ -44,6 +44,7 @@ def test_nothing_is_found_without_a_difference() -> None:
     assert sum(e.low > 0.5 or e.high < 0.5 for e in found) <= 4
 
 
+@pytest.mark.thorough
 def test_users_are_not_memorized(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a leak nothing generalizes to held-out users, so an early epoch is chosen; the last has memorized."""
     shadows = [world(60, 0.0, seed, d=30) for seed in range(5)]

@@ -56,6 +56,7 @@ def test_a_planted_difference_is_found(options: dict[str, Any]) -> None:
     assert roc_auc_score(target.member, attack.score(target.watched)) > 0.85
 
 
+@pytest.mark.thorough
 def test_nothing_is_found_without_a_difference() -> None:
     """Six worlds: the mean AUC within three standard errors of one half, and not all on one side."""
     results = []

@@ -159,6 +159,7 @@ def test_what_cannot_be_used_is_refused() -> None:
         Gaussian(strength=2.0, device="cpu").fit(x, codes)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WITH_MAP)
 def test_a_saved_map_is_loaded_as_the_transformer_that_wrote_it(name: str, tmp_path: Path) -> None:
     x, codes = make_table()
