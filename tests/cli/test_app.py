@@ -134,6 +134,7 @@ def test_an_internal_error_is_a_sentence_with_code_70(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_reader_who_closes_the_pipe_gets_no_error(tmp_path: Path) -> None:
     script = f"'{sys.executable}' -m recveil data list | head -n 1"
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)

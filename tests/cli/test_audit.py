@@ -47,6 +47,7 @@ def test_an_audit_in_words_and_with_a_report(tables: Path, recveil: Callable) ->
     assert (quiet.stdout, quiet.stderr) == ("", "")
 
 
+@pytest.mark.thorough
 def test_a_number_is_audited_by_regression_and_cannot_be_cloaked(
     tables: Path, recveil: Callable, write_attributes: Callable
 ) -> None:

@@ -21,6 +21,7 @@ QUICK = {"panel": "logistic", "folds": 3, "repeats": 1}
 MODEL = {"epochs": 1, "embedding_size": 4}
 
 
+@pytest.mark.thorough
 def test_arrays_are_audited_under_the_rules_that_are_given() -> None:
     result = audit(X, SECRET.codes, target="secret", margin=0.1, seed=3, **QUICK)
     assert result.verdict == "leak"

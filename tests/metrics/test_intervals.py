@@ -43,6 +43,7 @@ def test_shared_training_users_widen_it_as_nadeau_and_bengio_say() -> None:
     assert compute_corrected_error(scores, SHARE) == pytest.approx(math.sqrt((1 / 5 + SHARE) * 0.025))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("J", [5, 10, 25])
 def test_it_covers_where_folds_are_correlated_and_the_plain_t_does_not(J: int) -> None:
     runs = correlated(1500, J, 0.6, np.random.default_rng(J))

@@ -10,6 +10,7 @@ from recveil.metrics.intervals import estimate_corrected_mean
 from recveil.metrics.power import allow_for_learning, compute_advantage_error, compute_detection_threshold
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("folds", "seeds"), [(5, 1), (5, 2), (10, 1)])
 def test_a_mean_at_the_threshold_is_detected_with_the_stated_power(folds: int, seeds: int) -> None:
     """Folds are independent; further deals of the same users repeat their mean with other noise within."""

@@ -46,6 +46,7 @@ def simulated(scores: np.ndarray, split: Split, k: int, rounds: int = 4000) -> t
     return tuple(total / rounds)  # type: ignore[return-value]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_one_held_out_item_agrees_with_breaking_ties_by_coins(k: int) -> None:
     scores, split = random_world(1)

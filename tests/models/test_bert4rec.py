@@ -55,6 +55,7 @@ def test_the_next_item_is_known_not_only_the_group() -> None:
     assert evaluate(model.score, make_checkerboard(), ks=(1,))["hit_rate@1"].value > 0.9
 
 
+@pytest.mark.thorough
 def test_the_released_state_has_read_the_validation_item_and_not_the_test_item(model: BERT4Rec) -> None:
     board = make_checkerboard()
     assert np.allclose(model.fold_in(read(board.train, board.valid)), model.user_vectors_, atol=1e-5)

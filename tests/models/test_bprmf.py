@@ -15,6 +15,7 @@ from recveil.testing.worlds import make_checkerboard
 QUICK = {"embedding_size": 8, "epochs": 20, "learning_rate": 0.05}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{"candidates": 1}, {"candidates": 4, "recency": 1.0}], ids=["plain", "all"])
 def test_the_contract(options: dict[str, float]) -> None:
     check_recommender(lambda: BPRMF(**QUICK, **options, device="cpu"))

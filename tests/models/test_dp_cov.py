@@ -79,6 +79,7 @@ def attack_canary(n_trials: int, **options: float) -> tuple[np.ndarray, np.ndarr
     return member, scores
 
 
+@pytest.mark.thorough
 def test_a_canary_is_found_without_noise_and_not_with_it() -> None:
     member, scores = attack_canary(24, noise=0.0, embedding_size=12)
     assert estimate_auc(member, scores).value == 1.0

@@ -166,6 +166,7 @@ def test_the_largest_audit_stays_small(cloak_result: CloakResult, make_target) -
     assert len(render(result).encode()) < 200_000
 
 
+@pytest.mark.thorough
 def test_the_report_is_written_whole_or_not_at_all(audit_result: AuditResult, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_report(audit_result, path)

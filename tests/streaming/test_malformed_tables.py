@@ -78,6 +78,7 @@ OTHER_NUMBERS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("columns", OTHER_NUMBERS.values(), ids=OTHER_NUMBERS)
 def test_other_numbers_are_read_as_floats_and_written_as_floats(tmp_path: Path, columns: dict[str, Any]) -> None:
     done = cloak(tmp_path, table(**columns))

@@ -114,6 +114,7 @@ def test_other_surfaces_and_leak_ratios(make_cell: MakeCell, tmp_path: Path) -> 
         measure_attribute_cell(make_cell(model=["itemknn"]), tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_number_is_attacked_by_regression(
     make_cell: MakeCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.inputs import InputFiles
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("strength", "passed"), [(1.0, True), (0.1, False)])
 def test_the_self_check_is_run_on_a_sample(
     tmp_path: Path, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch, strength: float, passed: bool

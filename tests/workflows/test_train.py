@@ -106,6 +106,7 @@ def interactions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_trains_from_a_file_and_comes_back_from_disk(name: str, interactions: Path, tmp_path: Path) -> None:
     options = QUICK_MODELS.get(name, {"epochs": 1})

@@ -34,6 +34,7 @@ def test_a_planted_difference_is_found() -> None:
     assert found.low > 0.65  # half of the non-members are listed their own kind by chance: 0.75 at best
 
 
+@pytest.mark.thorough
 def test_nothing_is_found_without_a_difference() -> None:
     found = [
         estimate_auc(

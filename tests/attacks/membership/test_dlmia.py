@@ -46,6 +46,7 @@ def fitted(leak: float = 0.7, seed: int = 0, n: int = 300, **options: Any) -> tu
     return attack.fit(known, reference=target.watched, rng=np.random.default_rng(seed)), target
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [{}, {"reweight": False}, {"encoder": "beta-vae"}, {"encoder": "factor-vae"}, {"rank_weights": True}],

@@ -87,6 +87,7 @@ def test_means_are_the_average_of_samples(vae: DualVAE | GaussianVAE) -> None:
     assert error.abs().max() < 4.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("vae", [dual(), gaussian()], ids=["dual", "gaussian"])
 def test_training_reconstructs_better_than_the_mean(vae: DualVAE | GaussianVAE) -> None:
     x = rows()

@@ -45,6 +45,7 @@ def test_no_leak_is_reported_where_there_is_none() -> None:
     assert np.mean(values) < 0.2
 
 
+@pytest.mark.thorough
 def test_predictions_that_are_always_wrong_are_a_leak() -> None:
     """Vectors made exactly uncorrelated with the number in sample: an attacker is then wrong on held-out users."""
     rng = np.random.default_rng(2)

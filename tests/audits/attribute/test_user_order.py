@@ -133,6 +133,7 @@ def test_a_point_that_many_users_share_is_not_kept_in_one_fold() -> None:
     assert len(np.unique(find_copies(few_values, 5)[0])) == 300
 
 
+@pytest.mark.thorough
 def test_a_leak_through_shared_points_is_found() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(2, size=400)

@@ -83,6 +83,7 @@ def test_many_chunks_are_read_whole(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_embeddings(tmp_path / "e.parquet").x, x)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])
 @pytest.mark.parametrize("form", ["list", "columns"])
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -56,6 +56,7 @@ def blurred(demo: Dataset) -> dict[str, Dataset]:
     return {mode: blur(demo, mode=mode) for mode in blurme.MODES}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", blurme.MODES)
 def test_it_keeps_the_contract(mode: str) -> None:
     check_data_defense(partial(BlurMe, mode=mode))

@@ -67,6 +67,7 @@ def test_it_moves_the_users_less_than_gaussian_transport_does_for_the_same_diver
     assert measure_displacement(x, out) < 0.97 * measure_displacement(x, other)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
 def test_all_of_it_is_gaussian_transport(seed: int) -> None:
     """At divergence 0 the optimum is known; a millionth of the divergence is left, and that saves under one percent."""

@@ -32,6 +32,7 @@ def attacked(x: np.ndarray, secret: Attribute, *names: str, seed: int = 0) -> di
     return {name: result.balanced_accuracy.value for name, result in found.attacks.items()}
 
 
+@pytest.mark.thorough
 def test_a_world_without_a_leak_is_not_turned_upside_down() -> None:
     """Gaussian transport pushes cross-validated attackers below chance here; sampling does not."""
     worlds, names = 8, ("logistic", "qda")

@@ -134,6 +134,7 @@ def test_the_order_of_the_users_in_a_batch_is_theirs() -> None:
     assert gap(order) > 0.9 * -0.05 * np.log(2)  # guessed well: missed by less than chance
 
 
+@pytest.mark.thorough
 def test_weak_discriminators_are_led_and_the_leak_grows() -> None:
     x, secret = make_planted_leak(300, 6, 2, 1.0, rng=np.random.default_rng(7))
     slow, quick = (

@@ -133,6 +133,7 @@ def test_odd_batches_give_nothing_and_no_nan(method) -> None:
     assert np.isfinite(loss_of(method, x, [secret], users=pair)[1]).all()
 
 
+@pytest.mark.thorough
 @METHODS
 def test_a_model_on_the_demo_world_learns_with_it(method) -> None:
     data = make_demo_world(0).dataset
