@@ -124,6 +124,7 @@ def test_files_functions_and_signatures_stay_small() -> None:
     assert not offenders, "\n".join(offenders)
 
 
+@pytest.mark.thorough
 def test_nothing_is_unpickled_or_evaluated() -> None:
     offenders = []
     for path, tree in TREES.items():

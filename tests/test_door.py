@@ -78,6 +78,7 @@ def test_a_cloak_is_a_scikit_learn_transformer_that_is_saved_and_loaded(library:
         assert list(framed.columns) == ["f0", "f1", "f2", "f3"]
 
 
+@pytest.mark.thorough
 def test_members_are_attacked_models_trained_and_data_sets_loaded_by_name(
     shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def test_3_a_label_put_into_the_vectors_is_found_although_linear_attacks_miss_it
     assert found.verdict == "leak"
 
 
+@pytest.mark.thorough
 def test_4_auc_is_that_of_the_scores_and_labels_under_attack_are_only_for_scoring() -> None:
     """Balanced accuracy of hard guesses is not an AUC, and is not called one."""
     rng = np.random.default_rng(3)

@@ -33,6 +33,7 @@ def test_words_outside_the_glossary_do_not_occur() -> None:
     assert not offenders, "\n".join(offenders)
 
 
+@pytest.mark.thorough
 def test_most_functions_have_names_of_several_words() -> None:
     names = [
         (f"{path.relative_to(SRC)}:{node.lineno}", node.name)

@@ -64,6 +64,7 @@ def test_what_counts_as_worse(now: ClassTarget, then: ClassTarget, kind: str) ->
 interval = st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted)
 
 
+@pytest.mark.thorough
 @given(a=interval, b=interval, verdict=st.sampled_from(VERDICTS))
 def test_better_is_the_mirror_of_worse_and_overlap_is_neither(a: list[float], b: list[float], verdict: str) -> None:
     one, other = target(*a, verdict), target(*b, verdict)

@@ -55,6 +55,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BAD_INPUT)
 def test_bad_input_gets_one_sentence_and_leaves_nothing(tables: Path, name: str, recveil: Callable) -> None:
     spoil, word = BAD_INPUT[name]

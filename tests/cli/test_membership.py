@@ -67,6 +67,7 @@ def test_attacks_with_reference_models(tmp_path: Path) -> None:
         assert message in refused.stderr.replace("\n", " ")
 
 
+@pytest.mark.thorough
 def test_on_a_model_trained_here(tmp_path: Path) -> None:
     done = run(*DEMO, "--report", "r.html", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
@@ -87,6 +88,7 @@ def test_the_flawed_rule_of_published_benchmarks_is_explained_by_a_rule(tmp_path
     assert result.input.serving.model_dump() == {"nonmembers": "fold-in", "seen": "paper", "k": 20}
 
 
+@pytest.mark.thorough
 def test_the_cost_of_a_defense_is_printed(tmp_path: Path) -> None:
     done = run(*DEMO, "--serving", "popular", "--defense", "popularity", "--pool", "200", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
@@ -164,6 +166,7 @@ def test_users_on_both_sides_are_refused(files: Path) -> None:
     assert "60 users are in both shadow and target" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -66,6 +66,7 @@ def run(*args: object, cwd: Path) -> Result:
     return result
 
 
+@pytest.mark.thorough
 def test_run_show_and_diff(place: Path) -> None:
     done = run("run", "plan.toml", "--out", "a", cwd=place)
     assert done.exit_code == 0, done.stderr

@@ -114,6 +114,7 @@ def test_the_verdict_of_several_targets_is_the_gravest(
         _ = combine().verdict
 
 
+@pytest.mark.thorough
 def test_a_result_shows_itself_as_a_page_and_writes_it(audit_result: AuditResult, tmp_path: Path) -> None:
     page = audit_result._repr_html_()
     assert "gender" in page

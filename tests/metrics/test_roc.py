@@ -71,6 +71,7 @@ def test_auc_without_spread_still_has_an_interval() -> None:
     assert tie.low < 0.5 < tie.high
 
 
+@pytest.mark.thorough
 def test_paired_difference_is_narrower_than_two_intervals_and_covers_zero_under_equality() -> None:
     covered, width, apart = [], [], []
     for seed in range(300):

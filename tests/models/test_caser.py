@@ -106,6 +106,7 @@ def test_user_vectors_hold_the_state_and_the_users_own_vector(model: Caser) -> N
     assert not np.allclose(model.user_vectors_[alike[0], 8:], model.user_vectors_[alike[1], 8:], atol=1e-3)
 
 
+@pytest.mark.thorough
 def test_the_released_state_has_read_the_validation_item_and_not_the_test_item(model: Caser) -> None:
     board = make_checkerboard()
     rows = model.fold_in(read(board.train, board.valid), rng=make_generator(0, "f"))

@@ -43,6 +43,7 @@ def test_the_contract_on_cuda() -> None:
     check_recommender(lambda: DMF(**QUICK, device="cuda"), same_bytes=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("similarity", ["dot", "cosine"])
 def test_user_vectors_are_the_tower_on_the_row(similarity: str) -> None:
     board = make_checkerboard()
@@ -56,6 +57,7 @@ def test_user_vectors_are_the_tower_on_the_row(similarity: str) -> None:
     assert np.allclose(model.user_vectors_, out, atol=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("recency", [0.0, 1.5])
 def test_folding_a_training_history_in_gives_back_its_vector(recency: float, tmp_path: Path) -> None:
     board = make_checkerboard()

@@ -31,6 +31,7 @@ def model() -> GRU4Rec:
     return GRU4Rec(**QUICK, device="cpu").fit(make_checkerboard(), rng=make_generator(0, "t"))  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_the_contract() -> None:
     check_recommender(lambda: GRU4Rec(**QUICK, device="cpu"))  # type: ignore[arg-type]
 

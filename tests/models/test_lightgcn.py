@@ -37,6 +37,7 @@ def test_the_contract(options: dict[str, Any]) -> None:
     check_recommender(lambda: LightGCN(**QUICK, **options, device="cpu"))
 
 
+@pytest.mark.thorough
 def test_the_defaults_solve_the_checkerboard_too() -> None:
     board = make_checkerboard()
     model = LightGCN(epochs=30, device="cpu").fit(board, rng=make_generator(1, "t"))
@@ -118,6 +119,7 @@ def test_the_vectors_of_the_best_epoch_are_released() -> None:
     assert scores == pytest.approx(max(model.history_.valid), abs=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layers", [0, 2])
 def test_folded_in_users_are_ranked_like_those_of_training(layers: int) -> None:
     board = make_checkerboard()

@@ -105,6 +105,7 @@ def test_without_recency_all_pairs_count_alike() -> None:
         weigh_pairs(timed(None), 1.0)
 
 
+@pytest.mark.thorough
 def test_pairs_are_drawn_as_often_as_they_count() -> None:
     data = timed([30, 10, 5, 20, 6, 6])
     pairs = make_positives(data, recency=1.5)

@@ -129,6 +129,7 @@ def test_the_answer_fits_on_the_first_screen_and_folded_details_are_printed(chro
     assert shown == count > 5
 
 
+@pytest.mark.thorough
 @pytest.mark.browser
 def test_a_hostile_name_runs_nothing(chromium, tmp_path, audit_result):
     hostile = "<img src=x onerror=\"document.title='pwned'\"><script>document.title='pwned'</script>"

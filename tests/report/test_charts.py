@@ -17,6 +17,7 @@ def make_dots(group: str = "a", title: str = "A title") -> DotPlot:
     return DotPlot(id="x", title=title, axis="Balanced accuracy", points=[IntervalPoint(group, "", 0.6, 0.5, 0.7)])
 
 
+@pytest.mark.thorough
 def test_text_takes_its_color_from_the_page_and_the_background_is_clear(full_result: CloakResult, read_svg) -> None:
     target = build_attribute_page(full_result).targets[0]
     for plot in [*target.plots, *target.leaks.plots]:
@@ -59,6 +60,7 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
         draw(make_dots())
 
 
+@pytest.mark.thorough
 def test_under_a_limit_on_memory_another_process_draws_and_its_end_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -127,6 +127,7 @@ def test_a_hostile_name_anywhere_is_text(any_result: Document) -> None:
     assert "{{ 49" not in page.text
 
 
+@pytest.mark.thorough
 def test_a_document_read_back_from_json_is_the_same_page(audit_result: AuditResult) -> None:
     assert render(AuditResult.model_validate_json(audit_result.to_json())) == render(audit_result)
 
@@ -187,6 +188,7 @@ def _list_subclasses(kind: type) -> list[type]:
     return [other for child in kind.__subclasses__() for other in (child, *_list_subclasses(child))]
 
 
+@pytest.mark.thorough
 def test_the_report_loads_no_other_room_and_nothing_heavy() -> None:
     modules = "html, junit, sarif, study_page, tuning_figure"
     code = f"import sys; from recveil.report import {modules}; print(*sys.modules)"

@@ -123,6 +123,7 @@ class Killed(Exception):
     pass
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [Gaussian(), Sliced(rounds=3)])
 def test_an_interrupted_job_resumes_with_the_missing_parts(
     make: Callable[..., Any], tmp_path: Path, method: Any, monkeypatch: pytest.MonkeyPatch

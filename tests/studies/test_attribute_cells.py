@@ -64,6 +64,7 @@ def test_an_undefended_cell_is_the_audit_and_the_ranking_of_its_model(make_cell:
     assert not [metric for metric in metrics if metric.startswith(("ndcg_change", "displacement"))]
 
 
+@pytest.mark.thorough
 def test_a_defense_after_training_is_compared_and_both_tables_are_attacked(make_cell: MakeCell, tmp_path: Path) -> None:
     measured = measure_attribute_cell(make_cell(defense=["leace"]), tmp_path)
     defended, plain = index_records(measured), index_records(measure_attribute_cell(make_cell(), tmp_path))

@@ -56,6 +56,7 @@ def make(folder: Path, name: str = "bprmf", training: dict[str, Any] | None = No
     return cache_model(MODELS.make(name, **{**SMALL[name], "device": "cpu", **more}), name, folder, training)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SMALL)
 def test_the_second_asker_gets_the_same_model_untrained(
     name: str, split: Split, tmp_path: Path, trainings: list[str]

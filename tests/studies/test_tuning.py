@@ -88,6 +88,7 @@ def test_a_search_is_chosen_audited_and_can_be_used(tmp_path) -> None:
     assert words[words.index("--defense-option") + 1] == f"scale={result.chosen.options['scale']}"
 
 
+@pytest.mark.thorough
 def test_a_search_that_was_stopped_proposes_what_it_would_have_proposed(tmp_path) -> None:
     whole = tune(NOISE, tmp_path / "whole", PretendEngine())
     for n in (1, 2, 3):

@@ -31,6 +31,7 @@ def exact(x: torch.Tensor, codes: torch.Tensor, found: Barycenter, tau: float) -
     return value
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tau", [0.0, 0.1, 1.0, 10.0])
 @pytest.mark.parametrize("sizes", [(60, 25), (30, 20, 10)])
 def test_the_objective_lies_between_the_dual_and_the_value_and_the_gap_is_small(

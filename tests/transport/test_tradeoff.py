@@ -74,6 +74,7 @@ def test_the_target_is_met_and_not_by_much(share: float) -> None:
     assert 0.99 * aim < tradeoff.minimize_displacement(aim).divergence <= aim
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("moved", [1e-4, 0.01, 0.1])
 def test_the_budget_is_kept_and_spent(moved: float) -> None:
     x, codes = world(2, 400, 5, (3,))

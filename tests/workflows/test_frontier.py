@@ -17,6 +17,7 @@ from recveil.workflows.frontier import STRENGTHS, build_frontier
 RUN = ("gaussian", "leace", "noise")
 
 
+@pytest.mark.thorough
 def test_points_of_every_method_that_can_run(quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = [DEFENSES.traits(name) for name in ("attrcloak-dd", *RUN, "raid-pot", "u2u")]
     monkeypatch.setattr(DEFENSES, "all_traits", lambda: chosen, raising=False)

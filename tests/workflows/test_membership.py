@@ -108,6 +108,7 @@ def find_lists(value: object) -> list[list[object]]:
     return [value, *(found for part in value for found in find_lists(part))] if isinstance(value, list) else []
 
 
+@pytest.mark.thorough
 def test_reference_models_are_trained_for_the_attacks_that_need_them() -> None:
     request = MembershipRequest(
         data="demo",
@@ -131,6 +132,7 @@ def test_reference_models_are_trained_for_the_attacks_that_need_them() -> None:
         run_membership(DEMO, config=request)
 
 
+@pytest.mark.thorough
 def test_a_defense_is_compared_with_the_undefended_target() -> None:
     scenario = replace(DEMO, policy=ServingPolicy("popular", k=20), defense=MethodConfig("popularity", {"pool": 200}))
     result = run_membership(scenario, config=RULES_ONLY)
@@ -144,6 +146,7 @@ def test_a_defense_is_compared_with_the_undefended_target() -> None:
     assert result.utility.non_member_change.high < 0
 
 
+@pytest.mark.thorough
 def test_inductive_attacks_score_the_other_half() -> None:
     all_users = run_membership(DEMO, config=RULES_ONLY)
     half = run_membership(DEMO, config=replace(RULES_ONLY, inductive=True))

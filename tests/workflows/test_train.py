@@ -65,6 +65,7 @@ def test_a_run_holds_all_that_an_audit_needs(trained_run: Path, request_small: T
     assert (config["data"], config["model"], config["options"]["epochs"]) == (str(data_folder), "bprmf", 10)
 
 
+@pytest.mark.thorough
 def test_a_defended_run_releases_the_cloaked_vectors_and_compares_with_the_same_model_without_it(
     small: TrainRequest, tmp_path: Path
 ) -> None:
@@ -152,6 +153,7 @@ def test_undisclosed_users_are_counted_in_the_notes(small: TrainRequest) -> None
     assert result.targets["gender"].n_undisclosed == 125
 
 
+@pytest.mark.thorough
 def test_a_training_defense_that_waits_tells_whether_it_was_kept(small: TrainRequest) -> None:
     data = load_dataset_or_demo(small.data, seed=0)
     results = {

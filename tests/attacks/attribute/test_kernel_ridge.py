@@ -34,6 +34,7 @@ def test_a_planted_leak_of_three_classes_is_found(attack: str) -> None:
     assert measure_accuracy(attack, x, attribute) > 0.65
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["parity", "scale"])
 @pytest.mark.parametrize("attack", ["kernel-ridge", "ensemble"])
 def test_leaks_that_no_line_finds_are_found(attack: str, kind: str) -> None:
@@ -42,6 +43,7 @@ def test_leaks_that_no_line_finds_are_found(attack: str, kind: str) -> None:
     assert measure_accuracy("logistic", x, attribute) < 0.57
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("attack", ["kernel-ridge", "ensemble"])
 def test_independent_labels_are_guessed_at_chance(attack: str) -> None:
     scores = []

@@ -42,6 +42,7 @@ def found(x: np.ndarray, codes: np.ndarray) -> float:
     return float(cross_val_score(LogisticRegression(max_iter=2000), x, codes, cv=4).mean())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_items", [40, ITEMS], ids=["small catalog", "large catalog"])
 @pytest.mark.parametrize("surface", VIEWS)
 def test_a_view_finds_the_class_where_it_is_and_nowhere_else(surface: str, n_items: int) -> None:

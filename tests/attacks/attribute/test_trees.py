@@ -42,6 +42,7 @@ def test_where_no_cut_helps_stumps_believe_in_every_class_alike() -> None:
     np.testing.assert_allclose(belief, 1 / 3)
 
 
+@pytest.mark.thorough
 def test_forest_guesses_no_worse_than_that_of_scikit_learn() -> None:
     x, secret = make_planted_leak(4000, 8, 2, 1.5, rng=np.random.default_rng(0))
     rare = (secret.codes == 0) | (np.arange(4000) % 3 == 0)

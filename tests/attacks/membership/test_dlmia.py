@@ -92,6 +92,7 @@ def test_scores_depend_on_the_user_alone_and_nothing_is_drawn(one: tuple[DLMIA, 
     np.testing.assert_allclose(attack.score(few), whole[:7], atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_scores_and_global_generators_are_not_used(one: tuple[DLMIA, Shadow]) -> None:
     attack, target = one
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
@@ -125,6 +126,7 @@ def test_the_padded_labels_of_the_target_are_never_read() -> None:
         assert torch.equal(left, right)
 
 
+@pytest.mark.thorough
 def test_the_reference_matters_and_can_be_another_part_or_none() -> None:
     target, other, known = world(300, 0.9, 1).watched, world(300, 0.9, 2).watched, [world(300, 0.9, 0)]
     member = world(300, 0.9, 1).member

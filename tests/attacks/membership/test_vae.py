@@ -105,6 +105,7 @@ def test_beta_reduces_the_information_in_the_features() -> None:
     assert strong < 0.7 * weak
 
 
+@pytest.mark.thorough
 def test_a_critic_learns_the_total_correlation_and_finds_none_where_there_is_none() -> None:
     """Of two Gaussians of correlation r it is -log(1 - r^2) / 2."""
     for r in (0.0, 0.8):

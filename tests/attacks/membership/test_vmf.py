@@ -138,6 +138,7 @@ def test_single_precision_in_single_precision_out() -> None:
     torch.testing.assert_close(kl.detach().double(), kl_to_uniform(K, 50), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("m", [2, 3, 10, 50, 512])
 @pytest.mark.parametrize("k", [1e-3, 1.0, 30.0, 1e4])
 def test_samples_are_unit_vectors_with_the_right_moments(m: int, k: float) -> None:
@@ -165,6 +166,7 @@ def test_samples_have_the_distribution_of_scipy(m: int, k: float) -> None:
     assert stats.ks_2samp(flat.numpy(), theirs).pvalue < 1e-3  # the test would see a wrong concentration
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("m", DIMENSIONS)
 def test_sixteen_proposals_suffice_as_two_in_three_are_accepted(m: int) -> None:
     n, shares = 4000, []

@@ -85,6 +85,7 @@ def labelled(n: int, K: int = 2, seed: int = 0) -> tuple[np.ndarray, Attribute]:
     return make_no_leak(n, 2, K, rng=rng(seed))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("K", [2, 3, 4, 5])
 def test_a_planted_leak_is_found_and_not_overstated(K: int) -> None:
     x, secret = make_planted_leak(500, 6, K, 2.5, rng=rng(K))
@@ -303,6 +304,7 @@ def test_labels_and_codes_stay_together_where_a_class_in_the_middle_is_left_out(
     np.testing.assert_array_equal(users, np.arange(60))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("folds", "least"), [(2, 4), (3, 3), (5, 5)])
 def test_a_class_needs_a_user_in_every_fold_and_inner_fold(folds: int, least: int) -> None:
     rules = CrossValidation(folds=folds, repeats=1)

@@ -18,6 +18,7 @@ def number(values: np.ndarray) -> Attribute:
     return Attribute("age", np.full(len(values), -1), (), values=values)
 
 
+@pytest.mark.thorough
 def test_a_number_that_leaks_is_called_a_leak() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 5)).astype(np.float32)

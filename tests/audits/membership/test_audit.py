@@ -169,6 +169,7 @@ def audits() -> dict[tuple[str, str], MembershipAudit]:
     return results
 
 
+@pytest.mark.thorough
 def test_one_overlap_separates_the_classes_under_the_flawed_rule(
     audits: dict[tuple[str, str], MembershipAudit],
 ) -> None:

@@ -62,6 +62,7 @@ def test_it_keeps_the_contract(mode: str) -> None:
     check_data_defense(partial(BlurMe, mode=mode))
 
 
+@pytest.mark.thorough
 def test_who_learned_before_is_misled_most_by_the_strongest_items(demo: Dataset, blurred: dict[str, Dataset]) -> None:
     plain = guessed(demo, demo, "gender")
     greedy, sampled, random = (guessed(demo, blurred[mode], "gender") for mode in blurme.MODES)

@@ -109,6 +109,7 @@ def test_a_target_that_is_met_already_changes_nothing() -> None:
     np.testing.assert_allclose(run(Constrained(budget=0.0), x, codes), x, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_several_attributes_come_down_together_each_over_its_own_users() -> None:
     x, first = leaky(4, n=600)
     second = np.random.default_rng(0).integers(2, size=600)
@@ -240,6 +241,7 @@ def test_odd_tables_stay_finite(method: Any) -> None:
     assert np.isfinite(run(method(), same, np.arange(10) % 2)).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [Constrained, DataFree])
 def test_a_constant_column_stays_constant(method: Any) -> None:
     x, codes = leaky(12)

@@ -116,6 +116,7 @@ def test_users_all_alike_have_nothing_to_be_told_by() -> None:
         assert not gradient.any()
 
 
+@pytest.mark.thorough
 def test_the_mmd_is_zero_on_average_where_the_classes_are_alike_and_not_where_they_differ() -> None:
     def values(size: float) -> np.ndarray:
         worlds = [make_planted_leak(120, 4, 3, size, rng=np.random.default_rng(seed)) for seed in range(150)]

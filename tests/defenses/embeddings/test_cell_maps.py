@@ -15,6 +15,7 @@ from recveil.defenses.embeddings.leace import Leace
 from recveil.defenses.embeddings.sliced import Sliced
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("strength", [1.0, 0.4])
 @pytest.mark.parametrize(("attributes", "n"), [(1, 4000), (2, 4000), (2, 150), (3, 400)])
 @pytest.mark.parametrize("method", [Gaussian, Leace])

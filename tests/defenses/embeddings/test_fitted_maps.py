@@ -47,6 +47,7 @@ def test_without_a_draw_the_stored_round_repeats_the_fit(norm: str) -> None:
     assert np.linalg.norm(again - fitted) < 0.2 * np.linalg.norm(before - fitted)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("attack", ["logistic", "qda", "knn", "trees"])
 def test_new_users_of_known_class_tell_an_attacker_nothing(attack: str) -> None:
     x, codes = skewed(3, 4000)

@@ -87,5 +87,6 @@ def test_a_damaged_map_file_is_refused(tmp_path: Path) -> None:
         load_map(path)
 
 
+@pytest.mark.thorough
 def test_contract() -> None:
     check_embedding_defense(partial(LabelFree, device="cpu"))

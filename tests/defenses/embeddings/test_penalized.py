@@ -66,6 +66,7 @@ class Pulling(PlainPenalty):
         return self
 
 
+@pytest.mark.thorough
 def test_the_penalty_is_stepped_on_and_finishes_the_table_in_units_of_its_spread() -> None:
     x = np.random.default_rng(1).standard_normal((40, 2)).astype(np.float32)
     codes = np.arange(40) % 2

@@ -164,6 +164,7 @@ def test_odd_tables_stay_finite() -> None:
     assert np.isfinite(cloak(narrow, np.arange(30) % 3)).all()
 
 
+@pytest.mark.thorough
 def test_attributes_in_turn_are_both_hidden() -> None:
     rng = np.random.default_rng(7)
     codes = np.stack([rng.integers(2, size=800), rng.integers(5, size=800)], axis=1)
@@ -191,6 +192,7 @@ def test_after_joint_cells_each_attribute_has_rounds_of_its_own() -> None:
         assert [(cells.n_classes, rounds) for cells, rounds in turns] == expected
 
 
+@pytest.mark.thorough
 def test_what_small_cells_keep_does_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     codes = np.stack([rng.random(6000) < 0.3, rng.integers(3, size=6000)], axis=1).astype(np.int64)
@@ -241,6 +243,7 @@ def heavy_tails(n: int, d: int, *, rng: np.random.Generator) -> np.ndarray:
     return (rng.standard_normal((n, d)) / np.sqrt(rng.chisquare(5, n) / 5)[:, None]).astype(np.float32)
 
 
+@pytest.mark.thorough
 def test_where_nothing_is_to_hide_nobody_sees_what_was_drawn() -> None:
     """Plain moments, drawn anew, stretch everybody by the chance of those far out, and QDA sees the stretch."""
     rng = np.random.default_rng(8)

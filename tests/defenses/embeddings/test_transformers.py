@@ -94,6 +94,7 @@ def test_a_defense_without_a_map_says_so_to_later_users(name: str) -> None:
             call(x, codes)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WITH_MAP)
 def test_labels_of_any_kind_give_the_table_of_their_codes(name: str) -> None:
     x, codes = make_table()

@@ -90,6 +90,7 @@ def test_a_number_is_hidden_by_regression() -> None:
     np.testing.assert_array_equal(out[~age.known], x[~age.known])
 
 
+@pytest.mark.thorough
 def test_several_attributes_and_each_only_for_those_who_disclosed_it() -> None:
     rng = np.random.default_rng(4)
     codes = rng.integers(2, size=(500, 2))

@@ -94,6 +94,7 @@ def test_frozen_networks_take_no_gradient_and_learning_gives_none_to_the_users()
     assert table.grad is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("K", [2, 3])
 def test_they_learn_what_is_there_and_nothing_where_nothing_is(K: int) -> None:
     worlds = (make_planted_leak, {"size": 3.0}), (make_no_leak, {})

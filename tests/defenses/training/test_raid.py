@@ -265,6 +265,7 @@ def test_where_phase_two_is_no_better_it_is_the_undefended_model_cloaked_with_sl
     np.testing.assert_array_equal(ours.item_vectors_, plain.item_vectors_)
 
 
+@pytest.mark.thorough
 def test_the_literal_one_takes_the_leak_from_lines() -> None:
     x, secret = world(600)
     before, after = (attacked(trained(m, x, secret), secret, "logistic") for m in (None, RaidPaper(atoms=100)))
@@ -347,6 +348,7 @@ def test_one_class_alone_has_nothing_to_hide() -> None:
     assert penalty.finish(x) is x
 
 
+@pytest.mark.thorough
 def test_a_model_trained_with_it_does_not_tell_its_groups() -> None:
     board = make_checkerboard(copies=8)
     group = board.train.attributes["group"]

@@ -16,6 +16,7 @@ from recveil.core.errors import UsageError
 from recveil.studies.engines.local import Lost, WorkQueue, run_items
 
 
+@pytest.mark.thorough
 def test_several_processes_share_the_items_and_end_when_it_is_broken_off(chores: ModuleType) -> None:
     answers = run_items(chores.tell_process, list(range(3_000)), workers=2)
     items, processes = [], set()
