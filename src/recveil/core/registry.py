@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from recveil.core.errors import RecveilError, RecveilWarning, UsageError, unknown_name
-from recveil.core.option_types import describe_value, parse_option_values
 from recveil.core.traits import (
     AttackTraits,
     Choice,
@@ -110,6 +109,8 @@ class Registry(Generic[T]):
 
         Values are checked against the annotations of the builder. `device` is passed on only to builders that take one.
         """
+        from recveil.core.option_types import describe_value, parse_option_values  # pydantic, which lists do not need
+
         builder = self.load(name)
         known = _option_names(builder)
         if "device" not in known:
