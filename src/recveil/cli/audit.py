@@ -84,15 +84,14 @@ def audit(options: AuditOptions) -> None:
 
     Example: recveil audit --embeddings users.parquet --attributes attributes.parquet --target gender --report out.html
     """
-    from recveil.audits.gates import parse_gate
-
-    gates = [parse_gate(text) for text in options.fail_if or []]
     check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids_path, options.item_embeddings)
     check_inputs_exist(options.interactions, options.recommendations, options.before)
     from recveil.audits.baseline import read_baseline
+    from recveil.audits.gates import parse_gate
     from recveil.workflows.audit import AuditOutputs, audit_files
     from recveil.workflows.audit_protocol import AuditProtocol
 
+    gates = [parse_gate(text) for text in options.fail_if or []]
     outputs = AuditOutputs(options.report, options.out, options.risk_out, options.junit, options.sarif, options.as_json)
     outputs.check([("baseline", options.baseline)])
     baseline = None if options.baseline is None else read_baseline(options.baseline)
