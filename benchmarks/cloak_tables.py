@@ -56,10 +56,10 @@ def measure_table(job: tuple[str, int, str, str]) -> dict[str, object]:
     panel = {**make_panel("fast", device), **make_panel("strong", device)}
     rules = CrossValidation(5, 2, max_repeats=2)
     audits = [audit_attribute(t, secret, panel, rules=rules, seed=seed + 1_000) for t in (x, cloaked)]
-    seen, users = collect_seen_items(split.train, split.valid), np.arange(len(x))
+    seen = collect_seen_items(split.train, split.valid)
     gains = [ndcg(rank(lambda u, t=t: model.score(u, t[u]), split.test, seen), 10) for t in (x, cloaked)]
     loss = 100 * (np.mean(gains[1]) / np.mean(gains[0]) - 1)
-    error = 196 * np.std(gains[1] - gains[0]) / np.sqrt(len(users)) / np.mean(gains[0])
+    error = 196 * np.std(gains[1] - gains[0]) / np.sqrt(len(x)) / np.mean(gains[0])
     spans = [
         [round(v, 4) for v in (a.headline.advantage.value, a.headline.advantage.low, a.headline.advantage.high)]
         for a in audits

@@ -19,7 +19,8 @@ MAX_UNTYPED_DICTS = 30
 
 
 def list_texts() -> list[Path]:
-    return [ROOT / "README.md", *(path for path in sorted(SRC.rglob("*")) if path.suffix in TEXT_SUFFIXES)]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return sorted([*(path for path in SRC.rglob("*") if path.suffix in TEXT_SUFFIXES), *pages])
 
 
 def test_words_outside_the_glossary_do_not_occur() -> None:

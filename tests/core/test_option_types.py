@@ -114,13 +114,6 @@ def test_no_method_takes_a_number_that_makes_no_sense(registry: Registry[Any]) -
     assert tried > 100
 
 
-def test_the_options_that_a_search_tries_are_taken() -> None:
-    for traits in DEFENSES.all_traits():
-        for option, space in traits.search_space.items():
-            for value in space.words if hasattr(space, "words") else (space.low, space.high):
-                DEFENSES.make(traits.name, **{option: value})
-
-
 def _list_numeric_options(builder: Any) -> dict[str, str]:
     """Find options by their declaration in the source, or by the number that they are by default."""
     declared = (

@@ -114,6 +114,7 @@ def cloak_table(
     has_undisclosed = any(not target.known.all() for target in targets)
     with clock.measure_step("cloak"):
         defense, cloaked, self_check = _defend_table(table, targets, defense, protocol, check=check)
+    notes = [*merged, *table.notes, *list_notes(table.x, targets, defense.name)]
     result = CloakResult(
         input=table.summary,
         self_check=self_check,
@@ -123,7 +124,7 @@ def cloak_table(
             targets=[target.name for target in targets],
             displacement=measure_displacement(table.x, cloaked),
             options={name: value for name, value in defense.options.items() if name != "strength"},
-            notes=[*merged, *table.notes, *list_notes(table.x, targets, defense.name), *_describe_fallback(self_check)],
+            notes=[*notes, *_describe_fallback(self_check, defense.name)],
         ),
     )
     if audit:
@@ -159,14 +160,12 @@ def _defend_table(
     return chosen.defense, chosen.x, chosen.check
 
 
-def _describe_fallback(check: SelfCheck | None) -> list[str]:
+def _describe_fallback(check: SelfCheck | None, taken: str) -> list[str]:
     """Say where a defense that protects everybody was tried and another one was taken."""
-    if check is None or len(check.tried) < 2:
+    refused = [] if check is None else [name for name in check.tried if DEFENSES.traits(name).protects_undisclosed]
+    if not refused or taken in refused:
         return []
-    first, last = (DEFENSES.traits(name) for name in (next(iter(check.tried)), list(check.tried)[-1]))
-    if not first.protects_undisclosed or last.protects_undisclosed:
-        return []
-    return [f"WARNING: {first.name}, which protects everybody, did not pass: undisclosed users are not protected."]
+    return [f"WARNING: {refused[0]}, which protects everybody, did not pass: undisclosed users are not protected."]
 
 
 def add_audits(
