@@ -12,7 +12,7 @@ import numpy as np
 N_USERS, N_DIMENSIONS = 6_000, 32
 """Large enough that torch and BLAS share the work among threads."""
 N_USERS_OF_SLOW = 600
-SLOW = ("exchange", "sliced-exchange", "sliced-polar-exchange", "adversarial-pot", "labelfree", "d2d")
+SLOW = ("exchange", "sliced", "adversarial-pot", "labelfree", "d2d")
 """Defenses that take minutes on the large table."""
 OPTIONS = {"epochs": 1, "steps": 5, "rounds": 10, "noise_seed": 0, "epsilon": 50.0}
 """Options that make a method short, or take away the secret of its noise, where it has them."""

@@ -99,7 +99,6 @@ class DefenseTraits(Traits):
         numeric_targets: it can protect numbers as well as classes.
         undisclosed_users: what becomes of users whose attribute is unknown, as a verb phrase.
         auto_rank: place among the defenses that `auto` tries, the cheapest first; 0 is never tried.
-        follows: defense that it goes on from; `auto` tries it only where that one left the least so far.
         search_space: options that a search tries, with their ranges.
     """
 
@@ -117,7 +116,6 @@ class DefenseTraits(Traits):
     numeric_targets: bool = False
     undisclosed_users: str = "were not learned from"
     auto_rank: int = 0
-    follows: str = ""
     search_space: Mapping[str, Range | Choice] = field(default_factory=dict)
 
 

@@ -94,8 +94,6 @@ def choose_defense(
     tried: dict[str, float] = {}
     tables = []
     for candidate in candidates:
-        if _follows_a_worse_one(candidate.name, tried):
-            continue
         cloaked = apply_defense(candidate)
         check = _compare(before, _audit_strongly(cloaked, targets, protocol), protocol.margin)
         tried[candidate.name] = check.largest_advantage
@@ -104,12 +102,6 @@ def choose_defense(
             break
     best = tables[-1] if tables[-1].check.passed else min(tables, key=lambda table: table.check.largest_advantage)
     return replace(best, check=best.check.model_copy(update={"tried": tried}))
-
-
-def _follows_a_worse_one(name: str, tried: Mapping[str, float]) -> bool:
-    """Tell whether a defense goes on from another that left more than the best one tried so far."""
-    start = DEFENSES.traits(name).follows if name in DEFENSES else ""
-    return start in tried and tried[start] > min(tried.values())
 
 
 def check_release(

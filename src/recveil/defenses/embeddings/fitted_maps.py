@@ -7,7 +7,7 @@ class that the fit did not meet, takes only the part that needs no label.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import find_cells
 from recveil.defenses.embeddings.few_rows import FEW_ROWS, AffineRows, RowCarrier, SlicedRows, scale_rows
 from recveil.defenses.embeddings.score_maps import ScoreMap
+from recveil.transport.coordinates import Coordinates
 from recveil.transport.quantile_alignment import KNOTS, interpolate_shifts
 
 __all__ = ["AffineMap", "Carrier", "FittedMap", "SlicedMap", "Stage", "blend_tables", "scale_to_norm"]
@@ -123,12 +124,14 @@ class FittedMap:
         strength: share of the straight way that users go.
         norm: length that all vectors get first; 0 leaves them alone.
         dimensions: length of the vectors.
+        coordinates: label-free coordinates in which the stages work.
     """
 
     stages: list[Stage]
     strength: float
     norm: float
     dimensions: int
+    coordinates: Coordinates = field(default_factory=Coordinates)
 
     def __call__(self, x: FloatArray, codes: IntArray, device: torch.device) -> FloatArray:
         """Carry users by their codes; -1 for undisclosed attributes."""
@@ -137,17 +140,24 @@ class FittedMap:
         if len(x) <= FEW_ROWS and device.type == "cpu":
             return self._carry_few_rows(x, codes)
         start = torch.tensor(x, device=device).double()
-        moved = scale_to_norm(start, self.norm)
+        moved = self._encode(scale_to_norm(start, self.norm))
         for keys, stage in self.stages:
             moved = _move_to(stage, device)(moved, torch.as_tensor(find_cells(codes, keys), device=device))
-        return blend_tables(start, moved, self.strength)
+        return blend_tables(start, self._decode(moved), self.strength)
+
+    def _encode(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.coordinates.scores is None else torch.from_numpy(self.coordinates.encode(_to_numpy(x))).to(x)
+
+    def _decode(self, z: torch.Tensor) -> torch.Tensor:
+        return z if self.coordinates.scores is None else torch.from_numpy(self.coordinates.decode(_to_numpy(z))).to(z)
 
     def _carry_few_rows(self, x: FloatArray, codes: IntArray) -> FloatArray:
         """Carry a few users without torch."""
         start = np.asarray(x, dtype=np.float64)
-        moved = scale_rows(start, self.norm)
+        moved = self.coordinates.encode(scale_rows(start, self.norm))
         for (keys, _), stage in zip(self.stages, self._row_carriers, strict=True):
             moved = stage.carry_rows(moved, find_cells(codes, keys))
+        moved = self.coordinates.decode(moved)
         out: FloatArray = (start + self.strength * (moved - start)).astype(np.float32)
         return out
 
@@ -165,6 +175,11 @@ def scale_to_norm(x: torch.Tensor, norm: float) -> torch.Tensor:
 def blend_tables(start: torch.Tensor, moved: torch.Tensor, strength: float) -> FloatArray:
     """Return the table a share `strength` of the straight way from one table to the other."""
     out: FloatArray = torch.lerp(start, moved, strength).to(torch.float32).cpu().numpy()
+    return out
+
+
+def _to_numpy(x: torch.Tensor) -> FloatArray:
+    out: FloatArray = x.detach().cpu().numpy()
     return out
 
 

@@ -22,11 +22,13 @@ from recveil.core.json_files import describe_mistake, parse_json
 from recveil.defenses.embeddings.drift import DriftReference
 from recveil.defenses.embeddings.fitted_maps import AffineMap, Carrier, FittedMap, SlicedMap, Stage
 from recveil.defenses.embeddings.score_maps import ScoreMap
+from recveil.transport.coordinates import Coordinates
 
 __all__ = ["MapOrigin", "Option", "SavedMap"]
 
-FORMAT = "recveil map 2"
+FORMAT = "recveil map 3"
 DRIFT_PREFIX = "drift."
+COORDINATES_PREFIX = "coordinates."
 ADVICE = "Fit and save the map again."
 STAGE_TYPES: dict[str, Callable[..., Carrier]] = {
     "AffineMap": AffineMap,
@@ -118,6 +120,8 @@ class SavedMap:
             dimensions=self.fitted.dimensions,
             origin=self.origin,
         )
+        parts = self.fitted.coordinates.to_arrays()
+        arrays |= {f"{COORDINATES_PREFIX}{name}": array for name, array in parts.items()}
         if self.drift is not None:
             arrays |= {f"{DRIFT_PREFIX}{name}": array for name, array in self.drift.to_arrays().items()}
         with write_atomically(path, private=True) as temporary:
@@ -128,26 +132,44 @@ class SavedMap:
         """Read a file that `write_file` wrote; a file with parts missing or of other shapes is an error."""
         header, arrays = _read_parts(Path(path))
         drift = _take_drift(header, arrays, path)
+        coordinates = _take_coordinates(header, arrays, path)
         stages = [_read_stage(kind, n, arrays, path) for n, kind in enumerate(header.stages)]
         n_names = header.dimensions if header.feature_names is None else len(header.feature_names)
         n_arrays = sum(1 + len(stage.to_tensors()) for _, stage in stages)
         fits = n_names == header.dimensions and n_arrays == len(arrays)
         for keys, stage in stages:
             has_keys = keys.ndim == 2 and keys.shape[1] == len(header.classes)
-            fits = fits and has_keys and stage.has_shape(len(keys), header.dimensions)
+            fits = fits and has_keys and stage.has_shape(len(keys), coordinates.count_columns(header.dimensions))
         if not fits:
             raise DataError(f"Parts of the map in {path} do not fit together. {ADVICE}")
-        fitted = FittedMap(stages, header.strength, header.norm, header.dimensions)
+        fitted = FittedMap(stages, header.strength, header.norm, header.dimensions, coordinates)
         classes = [np.array(labels, dtype=None if labels else np.int64) for labels in header.classes]
         return cls(header.method, header.options, classes, header.feature_names, fitted, header.origin, drift)
+
+
+def _take_coordinates(header: _Header, arrays: dict[str, NDArray[Any]], path: str | Path) -> Coordinates:
+    """Take the coordinates in which the stages work out of the arrays."""
+    parts = _take_parts(arrays, COORDINATES_PREFIX)
+    names, kinds = set(parts), ({"levels", "knots"}, {"levels", "knots", "varies", "scale"}, set())
+    is_whole = names in kinds and all(a.dtype == np.float64 and np.isfinite(a).all() for a in parts.values())
+    is_whole = is_whole and parts.get("scale", np.zeros(2)).shape == (2,)
+    coordinates = Coordinates.from_arrays(parts) if is_whole else None
+    if coordinates is None or not coordinates.has_shape(header.dimensions):
+        raise DataError(f"Parts of the map in {path} do not fit together. {ADVICE}")
+    return coordinates
+
+
+def _take_parts(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Take the arrays whose names begin so out of the others."""
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): arrays.pop(name) for name in names}
 
 
 def _take_drift(header: _Header, arrays: dict[str, NDArray[Any]], path: str | Path) -> DriftReference | None:
     """Take the moments of the users of the fit out of the arrays, where the map says where it comes from."""
     if header.origin is None:
         return None
-    names = [name for name in arrays if name.startswith(DRIFT_PREFIX)]
-    parts = {name.removeprefix(DRIFT_PREFIX): arrays.pop(name) for name in names}
+    parts = _take_parts(arrays, DRIFT_PREFIX)
     is_whole = set(parts) == {"mean", "covariance", "thresholds"} and all(np.isfinite(a).all() for a in parts.values())
     drift = DriftReference.from_arrays(header.origin.n_users, parts) if is_whole else None
     if drift is None or not drift.has_shape(header.dimensions) or len(header.origin.attributes) != len(header.classes):

@@ -1,15 +1,19 @@
 """Drawn sliced barycenter: make whole class distributions alike, not only their moments.
 
-1. Gaussian transport makes the means and covariances of the bulk of each class equal, by least displacement.
-2. Rounds. Each takes d axes and carries every class towards the weighted average of the class quantile functions. The
+1. Coordinates. Moves that depend on the class stand out wherever users lie closer together than the moves are long. So
+   all else is done in label-free coordinates: the columns as they are, length and direction by ranks, or the columns by
+   ranks. Each is tried in turn until learners find no more of the classes than chance gives.
+2. Gaussian transport makes the means and covariances of the bulk of each class equal, by least displacement.
+3. Rounds. Each takes d axes and carries every class towards the weighted average of the class quantile functions. The
    axes are random, in turn among the leading 1/8, 1/4, 1/2 and all of the principal directions, and then the columns of
    the table, which trees read. Moves along an axis are shortened by the moves that chance alone would cause. With
    several attributes the joint cells are carried first, then the classes of each attribute.
-3. The draw. Moments made equal *exactly* are anti-correlated between any two halves of the users: cross-validated
-   attackers fall below chance, and an attacker can invert its guess. So each class gets the moments of a reference of
-   its own: n_k rows drawn from all users.
+4. The draw. Moments made equal *exactly* are anti-correlated between any two halves of the users: cross-validated
+   attackers fall below chance, and an attacker can invert its guess. So each class gets the moments that a class of its
+   size has if labels are permuted at random.
+5. Trades. What learners still find is removed by users who trade their rows (`transport.place_exchange`).
 
-Departs: the prototype moved all the way in every round and drew along each axis.
+Departs: the prototype moved all the way in every round and drew along each axis, in the columns alone.
 Limit: it needs every user's attribute when applied; undisclosed users only go through the pooled Gaussian map.
 """
 
@@ -31,13 +35,17 @@ from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics, plan_partitions
 from recveil.defenses.embeddings.cells import Cells, check_table, plan_cells, split_attributes
-from recveil.defenses.embeddings.fitted_maps import FittedMap, SlicedMap, blend_tables, scale_to_norm
+from recveil.defenses.embeddings.fitted_maps import FittedMap, SlicedMap, scale_to_norm
 from recveil.defenses.embeddings.gaussian import compose_stages, fit_stages
 from recveil.defenses.embeddings.transformers import MapTransformer
 from recveil.transport.bures_wasserstein import compute_transport
+from recveil.transport.class_evidence import ClassEvidence, weigh_evidence
+from recveil.transport.coordinates import COORDINATES, Coordinates
 from recveil.transport.moments import Moments
+from recveil.transport.place_exchange import MAX_USERS_PER_PART, exchange_places
 from recveil.transport.quantile_alignment import align_axes, draw_rotation, fit_shifts
 from recveil.transport.robust_moments import fit_bulk_moments
+from recveil.transport.row_keys import sort_rows
 
 __all__ = ["MAX_ROUNDS_OF_LARGE", "Sliced", "carry_rounds"]
 
@@ -54,6 +62,9 @@ METHODS = (
         search_space={"rounds": Range(10, 150, log=True), "strength": Range(0.3, 1.0)},
     ),
 )
+
+AUTO = "auto"
+"""The first coordinates in which learners find no more than chance, else those in which they find least."""
 
 SUBSPACE_CYCLE = (8, 4, 2, 1, 0)
 """Axes of the rounds, in turn: rotations of the leading 1/8, 1/4, 1/2, all principal directions; 0 is the columns."""
@@ -73,17 +84,8 @@ MIN_SCALE_SHARE = 1e-3
 """Directions with less than this share of the largest scale are skipped: standardized with few users, they diverge."""
 
 USERS_PER_ROUND = 75
-"""Users for each round if tails are light. With fewer rounds neighbors and trees still reveal the class; with more,
-neighbors are of another class more often than by chance, with 32 dimensions as with 128 (research/notes/sliced.md)."""
-
-USERS_PER_ROUND_IN_TAILS = 40
-"""Users for each round if tails are heavy."""
-
-LIGHT_KURTOSIS = 4.0
-"""Median kurtosis of the columns up to which tails are light. A normal distribution has 3, a logistic one 4.2."""
-
-HEAVY_KURTOSIS = 4.5
-"""Median kurtosis of the columns from which on tails are heavy."""
+"""Users for each round. With fewer rounds neighbors and trees still reveal the class; with more, neighbors are of
+another class more often than by chance, with 32 dimensions as with 128 (research/notes/sliced.md)."""
 
 MIN_ROUNDS = 10
 MAX_ROUNDS = 150
@@ -93,26 +95,39 @@ MAX_ROUNDS_OF_LARGE = 60
 MAX_CLASS_USERS = 10_000
 """Users of each class that the rounds are learned from; all users go through the fitted rounds."""
 
+MAX_USERS_TO_CHOOSE = 20_000
+"""Users above which the coordinates are chosen on a sample."""
+
+USERS_TO_CHOOSE = 6_000
+"""Users of that sample."""
+
+MAX_TRADERS = 100_000
+"""Users above which nobody trades, because it would take too long; the self-check tells whether it was needed."""
+
 
 @dataclass
 class Sliced(MapTransformer):
     """Every class a sample of one distribution, as far as random axes can tell.
 
     Args:
-        rounds: number of rounds. By default one for every 75 users (40 if the table has heavy tails), at most five for
-            each dimension, from 10 to 150 (60 for very many users).
-        drawn: give each class the moments of a random reference; without it attackers fall below chance.
+        rounds: number of rounds. By default one for every 75 users, at most five for each dimension, from 10 to 150
+            (60 for very many users).
+        drawn: give each class the moments of permuted labels; without it attackers fall below chance.
+        coordinates: `columns`, `polar` or `scores`, or `auto` to find out which are right for the table.
+        trade: let users trade rows where something is left. Later users (`transform`) never trade.
         strength: share of the straight way from the undefended table to the fully defended one.
         norm: `keep`, or `unit` to give all vectors the same length first. That costs nothing if scores are dot products
             without bias, whose ranking does not change, and is wrong for every other model.
         device: where tensors are computed.
-        random_state: seed of the axes, of the reference and of the users that the rounds are learned from.
+        random_state: seed of everything that is drawn. The order of the users does not matter.
     """
 
     needs_sample: ClassVar[bool] = True
 
     rounds: CountOrZero | None = None
     drawn: bool = True
+    coordinates: str = AUTO
+    trade: bool = True
     strength: Share = 1.0
     norm: str = "keep"
 
@@ -148,36 +163,82 @@ class Sliced(MapTransformer):
         self, x: FloatArray, codes: IntArray, rng: np.random.Generator, *, keep_map: bool
     ) -> tuple[FloatArray, FittedMap]:
         """Return the same table with and without a map to keep; without, the map has no rounds."""
+        self._check_options()
+        check_table(x, codes, self.strength)
+        order = sort_rows(x, codes)
+        start, labels = np.asarray(x, dtype=np.float64)[order], codes[order]
+        if self.strength == 0 or all(cells.n_classes < 2 for cells in plan_cells(codes, minimum=0)):
+            return np.asarray(x, dtype=np.float32).copy(), FittedMap([], self.strength, 0.0, x.shape[1])
+        kind = self._choose_on_sample(start, labels, rng)
+        carried, fitted, evidence = self._choose_coordinates(start, labels, rng, kind, keep_map=keep_map)
+        if self.trade and len(x) <= MAX_TRADERS and (evidence is None or evidence.is_beyond_chance):
+            joint = plan_cells(labels, minimum=0)[0].codes
+            carried = carried[exchange_places(carried, joint, rng, device=resolve_device(self.device))]
+        out = np.empty(x.shape, dtype=np.float32)
+        out[order] = start + self.strength * (carried - start)
+        return out, fitted
+
+    def _check_options(self) -> None:
         if self.norm not in ("keep", "unit"):
             raise UsageError(f"norm must be 'keep' or 'unit' (dot products without bias only); got '{self.norm}'.")
+        if self.coordinates not in (AUTO, *COORDINATES):
+            raise UsageError(f"coordinates must be one of {', '.join((AUTO, *COORDINATES))}; got '{self.coordinates}'.")
         if (self.rounds or 0) < 0:
             raise UsageError(f"rounds must not be negative; got {self.rounds}.")
-        check_table(x, codes, self.strength)
+
+    def _choose_on_sample(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> str:
+        """Return the coordinates to use; of a large table they are chosen on a sample of the users."""
+        if self.coordinates != AUTO or len(x) <= MAX_USERS_TO_CHOOSE:
+            return self.coordinates
+        sample = np.sort(rng.permutation(len(x))[:USERS_TO_CHOOSE])
+        return self._choose_coordinates(x[sample], codes[sample], rng, AUTO, keep_map=False)[1].coordinates.kind
+
+    def _choose_coordinates(
+        self, x: FloatArray, codes: IntArray, rng: np.random.Generator, kind: str, *, keep_map: bool
+    ) -> tuple[FloatArray, FittedMap, ClassEvidence | None]:
+        """Carry the table in each coordinates, until learners find no more than chance; return the best."""
+        if kind != AUTO:
+            return *self._carry_classes(x, codes, rng, kind, keep_map=keep_map), None
+        best: tuple[FloatArray, FittedMap, ClassEvidence] | None = None
+        joint = plan_cells(codes, minimum=0)[0].codes
+        known = np.flatnonzero(joint >= 0)
+        for name in COORDINATES:
+            carried, fitted = self._carry_classes(x, codes, rng, name, keep_map=keep_map)
+            rows = np.sort(rng.permutation(known)[:MAX_USERS_PER_PART])
+            evidence = weigh_evidence(carried[rows], joint[rows], rng, resolve_device(self.device))
+            if best is None or evidence.statistic < best[2].statistic:
+                best = carried, fitted, evidence
+            if not evidence.is_beyond_chance:
+                break
+        assert best is not None
+        return best
+
+    def _carry_classes(
+        self, x: FloatArray, codes: IntArray, rng: np.random.Generator, kind: str, *, keep_map: bool
+    ) -> tuple[FloatArray, FittedMap]:
+        """Carry the classes in coordinates of one kind, without trades."""
         device = resolve_device(self.device)
         draws = make_torch_generator(rng, device)
-        start = torch.tensor(x, device=device).double()
-        partitions = [cells for cells in plan_cells(codes, minimum=2 * x.shape[1]) if cells.n_classes > 1]
-        if not partitions:
-            return blend_tables(start, start, self.strength), FittedMap([], self.strength, 0.0, x.shape[1])
-        norm = float(torch.linalg.vector_norm(start, dim=1).mean()) if self.norm == "unit" else 0.0
-        scaled = scale_to_norm(start, norm)
-        total_rounds = self._choose_rounds(scaled)
-        moved, stages = fit_stages(scaled, partitions, _fit_moments)
-        for cells, count in _plan_turns(codes, partitions, total_rounds):
+        norm = float(np.linalg.norm(x, axis=1).mean()) if self.norm == "unit" else 0.0
+        scaled = scale_to_norm(torch.from_numpy(x), norm).numpy()
+        coordinates = Coordinates.fit(kind, scaled)
+        keys = rng.integers(0, 2**64, len(x), dtype=np.uint64)  # equal users are not to be tied
+        start = torch.from_numpy(coordinates.encode(scaled, keys)).to(device)
+        partitions = [cells for cells in plan_cells(codes, minimum=2 * start.shape[1]) if cells.n_classes > 1]
+        moved, stages = fit_stages(start, partitions, _fit_moments)
+        for cells, count in _plan_turns(codes, partitions, self._choose_rounds(*start.shape)):
             moved, rounds = carry_rounds(moved, cells, count, draws, keep_map=keep_map)
             stages.append((cells.keys, rounds))
         for cells in dict.fromkeys(partitions if self.drawn else []):
             moved = _draw_moments(moved, cells, draws)
-        return blend_tables(start, moved, self.strength), FittedMap(stages, self.strength, norm, x.shape[1])
+        carried = coordinates.decode(moved.cpu().numpy())
+        return carried, FittedMap(stages, self.strength, norm, x.shape[1], coordinates)
 
-    def _choose_rounds(self, x: torch.Tensor) -> int:
+    def _choose_rounds(self, n: int, d: int) -> int:
         if self.rounds is not None:
             return self.rounds
-        n, d = x.shape
-        is_large = n > 2 * MAX_CLASS_USERS
-        users_per_round = USERS_PER_ROUND if is_large else _choose_users_per_round(x)
-        rounds = max(MIN_ROUNDS, min(int(n / users_per_round), 5 * d))
-        return min(MAX_ROUNDS_OF_LARGE if is_large else MAX_ROUNDS, rounds)
+        rounds = max(MIN_ROUNDS, min(n // USERS_PER_ROUND, 5 * d))
+        return min(MAX_ROUNDS_OF_LARGE if n > 2 * MAX_CLASS_USERS else MAX_ROUNDS, rounds)
 
 
 def _plan_turns(codes: IntArray, partitions: list[Cells], total_rounds: int) -> list[tuple[Cells, int]]:
@@ -192,18 +253,6 @@ def _plan_turns(codes: IntArray, partitions: list[Cells], total_rounds: int) -> 
     if len(single) > 1:
         turns += [(cells, -(-total_rounds // (2 * len(single)))) for cells in single]
     return turns
-
-
-def _choose_users_per_round(x: torch.Tensor) -> float:
-    """Choose between `USERS_PER_ROUND` and `USERS_PER_ROUND_IN_TAILS` by the kurtosis of the columns of all users."""
-    squared = (x - x.mean(0)).square()
-    variance = squared.mean(0)
-    columns = variance > 0
-    if not columns.any():
-        return USERS_PER_ROUND
-    kurtosis = float((squared.square().mean(0) / variance.square())[columns].median())
-    heaviness = min(1.0, max(0.0, (kurtosis - LIGHT_KURTOSIS) / (HEAVY_KURTOSIS - LIGHT_KURTOSIS)))
-    return USERS_PER_ROUND + heaviness * (USERS_PER_ROUND_IN_TAILS - USERS_PER_ROUND)
 
 
 def _fit_moments(x: torch.Tensor, cells: Cells) -> Moments:
@@ -307,11 +356,11 @@ def _sample_rows(rows: torch.Tensor, max_rows: int, draws: torch.Generator) -> t
 
 
 def _draw_moments(x: torch.Tensor, cells: Cells, draws: torch.Generator) -> torch.Tensor:
-    """Give each class the moments of a reference: as many rows as it has, drawn with replacement from all users."""
+    """Give each class the moments of a reference: the users who have its label if labels are permuted."""
     codes = torch.as_tensor(cells.codes, device=x.device)
     known = (codes >= 0).nonzero()[:, 0]
     reference = x.clone()
-    reference[known] = x[known[torch.randint(len(known), (len(known),), generator=draws, device=x.device)]]
+    reference[known] = x[known[torch.randperm(len(known), generator=draws, device=x.device)]]
     now, target = _fit_moments(x, cells), _fit_moments(reference, cells)
     A = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(cells.n_classes, -1, -1)
     if bool((now.n > x.shape[1]).all()):  # else covariances are singular, and only the means are drawn

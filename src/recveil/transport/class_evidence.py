@@ -1,0 +1,181 @@
+"""What rows tell of their classes, by three kinds of learners together, and what they would tell of random labels.
+
+Kernel ridge regression finds classes that differ in small neighborhoods, quadratic discriminants those that differ in
+directions in which users hardly vary, and boosted trees those that differ in single columns. Each is cross-fitted. The
+class shares at a row are those of a conditional logit of the classes on the three scores, with weights of 0 or more;
+its gain in log-likelihood is the evidence. If rows tell nothing, each weight is 0 as often as not, and the evidence has
+a mixture of chi-squared distributions. Twice the gain would have it if scores did not depend on the labels; but each of
+two users is scored by the label of the other, so their products count twice, which doubles the variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+from scipy.stats import binom, chi2
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from recveil.core.types import FloatArray, IntArray
+from recveil.transport.kernel_regression import choose_setting, compute_kernel, solve_ridge, standardize_columns
+from recveil.transport.polar_coordinates import PolarCoordinates
+
+__all__ = ["ClassEvidence", "weigh_evidence"]
+
+FOLDS = 4
+"""Folds of the cross-fitted learners."""
+
+SIGNIFICANCE = 0.05
+"""Probability below which evidence is more than chance gives."""
+
+MAX_CLASSES_OF_TREES = 8
+"""Above so many classes trees, one for each class, take too long."""
+
+MIN_SCALE = 1e-6
+"""Directions with less than this share of the largest scale are not looked at."""
+
+MAX_SCORE = 4.0
+"""Largest score, in standard deviations."""
+
+Labelings = list[NDArray[np.intp]]
+"""The labels, and a permutation of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassEvidence:
+    """Class shares at each row, and how far they are from chance.
+
+    Attributes:
+        shares: (n, K) shares of the classes, cross-fitted.
+        reference: (n, K) shares that the same learners find for permuted labels.
+        statistic: gain in log-likelihood over the overall shares.
+        is_beyond_chance: whether random labels would rarely give so much.
+    """
+
+    shares: FloatArray
+    reference: FloatArray
+    statistic: float
+    is_beyond_chance: bool
+
+
+def weigh_evidence(
+    x: FloatArray, labels: IntArray, rng: np.random.Generator, device: str | torch.device = "cpu"
+) -> ClassEvidence:
+    """Measure what rows tell of their labels.
+
+    Args:
+        x: rows.
+        labels: class of each row, from 0.
+        rng: source of the folds and of the permuted labels.
+        device: where the kernel regression is computed.
+    """
+    K = int(labels.max()) + 1
+    order = rng.permutation(len(labels))
+    fold = np.empty(len(labels), dtype=np.int64)
+    fold[order[np.argsort(labels[order], kind="stable")]] = np.arange(len(labels)) % FOLDS
+    labelings: Labelings = [labels.astype(np.intp), rng.permutation(labels).astype(np.intp)]
+    scores = [_score_by_kernel(x, labelings, fold, order, K, device), _score_by_moments(x, labelings, fold, K)]
+    if K <= MAX_CLASSES_OF_TREES:
+        scores.append(_score_by_trees(x, labelings, fold, K))
+    stacked = np.stack([_standardize_scores(both) for both in scores])  # (learners, labelings, n, K)
+    return _fit_shares(stacked[:, 0], stacked[:, 1], labels)
+
+
+def _fit_shares(scores: FloatArray, permuted: FloatArray, labels: IntArray) -> ClassEvidence:
+    """Fit the weight of each learner, the same for all classes."""
+    rows, base = np.arange(len(labels)), np.log(np.bincount(labels) / len(labels))
+
+    def lose(weights: FloatArray) -> tuple[float, FloatArray]:
+        logits = base + np.tensordot(weights, scores, 1)
+        rest = softmax(logits, axis=1)
+        value = -log_softmax(logits, axis=1)[rows, labels].sum()
+        rest[rows, labels] -= 1
+        return float(value), np.tensordot(scores, rest, 2)
+
+    zero = np.zeros(len(scores))
+    best = minimize(lose, zero, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(zero))
+    statistic = max(0.0, lose(zero)[0] - float(best.fun))
+    shares, reference = (softmax(base + np.tensordot(best.x, s, 1), axis=1) for s in (scores, permuted))
+    return ClassEvidence(shares, reference, statistic, _compute_p_value(statistic, len(scores)) < SIGNIFICANCE)
+
+
+def _compute_p_value(statistic: float, n_learners: int) -> float:
+    """Return how often random labels give so much evidence, if half of the weights are 0 (Chernoff 1954)."""
+    positive = np.arange(1, n_learners + 1)
+    return float((binom.pmf(positive, n_learners, 0.5) * chi2.sf(statistic, positive)).sum())
+
+
+def _standardize_scores(scores: FloatArray) -> FloatArray:
+    """Give the scores of each row mean 0 and all of them together variance 1."""
+    centered = scores - scores.mean(-1, keepdims=True)
+    return np.asarray((centered / max(float(centered[0].std()), 1e-12)).clip(-MAX_SCORE, MAX_SCORE))
+
+
+def _score_by_kernel(
+    x: FloatArray, labelings: Labelings, fold: IntArray, order: IntArray, K: int, device: str | torch.device
+) -> FloatArray:
+    """Regress the class indicators on the rows in polar coordinates; the score is the logarithm of the share."""
+    places = torch.as_tensor(standardize_columns(PolarCoordinates.fit(x).encode(x)), device=device)
+    columns = 1 if K == 2 else K  # the second of two classes is the rest of the first
+    indicators = np.hstack([np.eye(K, dtype=np.float32)[labels][:, :columns] for labels in labelings])
+    targets = torch.as_tensor(indicators, device=places.device)
+    shuffled = torch.as_tensor(order, device=places.device)
+    setting = choose_setting(places[shuffled], targets[shuffled, :columns], torch.ones_like(targets[:, 0]))
+    gram = compute_kernel(places, places, setting)
+    predicted = torch.empty_like(targets)
+    for k in range(FOLDS):
+        test = torch.as_tensor(fold == k, device=places.device)
+        precision = torch.where(test, 0.0, 1 / setting.ridge)[:, None]
+        coefficients, mean = solve_ridge(gram, targets, precision)
+        predicted[test] = gram[test] @ coefficients + mean
+    found = predicted.cpu().numpy().astype(np.float64).reshape(len(x), len(labelings), columns).swapaxes(0, 1)
+    shares = np.concatenate([found, 1 - found], axis=2) if K == 2 else found
+    return np.asarray(np.log(shares.clip(1e-4, 1.0) / (np.bincount(labelings[0], minlength=K) / len(x))))
+
+
+def _score_by_moments(x: FloatArray, labelings: Labelings, fold: IntArray, K: int) -> FloatArray:
+    """Score by the normal density of each class, in directions in which all users together have variance 1."""
+    wide = np.asarray(x, dtype=np.float64)
+    _, scale, axes = np.linalg.svd(np.cov((wide - wide.mean(0)).T, ddof=0).reshape(x.shape[1], -1))
+    kept = scale > MIN_SCALE**2 * scale[0]
+    z = (wide - wide.mean(0)) @ axes[kept].T / np.sqrt(scale[kept])
+    out = np.zeros((len(labelings), len(x), K))
+    for number, labels in enumerate(labelings):
+        for k in range(FOLDS):
+            out[number, fold == k] = _score_densities(z[fold != k], labels[fold != k], z[fold == k], K)
+    return out
+
+
+def _score_densities(z: FloatArray, labels: IntArray, rows: FloatArray, K: int) -> FloatArray:
+    """Return the log density of each class; a class of too few users has that of all users."""
+    scores = np.repeat(-0.5 * np.square(rows).sum(1, keepdims=True), K, axis=1)
+    d = z.shape[1]
+    for k in range(K):
+        own = z[labels == k]
+        if len(own) < 2 or not d:
+            continue
+        pooled = d / (d + len(own))  # covariances of few users are drawn to that of all
+        C = (1 - pooled) * np.cov(own.T, ddof=0).reshape(d, d) + pooled * np.eye(d)
+        root = np.linalg.cholesky(C)
+        gaps = np.linalg.solve(root, (rows - own.mean(0)).T)
+        scores[:, k] = -0.5 * np.square(gaps).sum(0) - np.log(root.diagonal()).sum()
+    return scores
+
+
+def _score_by_trees(x: FloatArray, labelings: Labelings, fold: IntArray, K: int) -> FloatArray:
+    """Score by the logarithm of the class probabilities of boosted trees."""
+    out = np.zeros((len(labelings), len(x), K))
+    for number, labels in enumerate(labelings):
+        for k in range(FOLDS):
+            trees = HistGradientBoostingClassifier(
+                max_iter=40, learning_rate=0.15, max_leaf_nodes=15, early_stopping=False, random_state=0
+            )
+            trees.fit(x[fold != k], labels[fold != k])
+            guesses = trees.predict_proba(x[fold == k]).clip(1e-4)
+            shares = np.bincount(labels[fold != k], minlength=K)[trees.classes_] / (fold != k).sum()
+            out[number][np.ix_(fold == k, trees.classes_)] = np.log(guesses / shares)
+    return out

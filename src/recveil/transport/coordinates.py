@@ -1,0 +1,103 @@
+"""Label-free coordinates of a table in which moves that depend on the class do not stand out.
+
+A map that moves classes differently separates users who lie close together, wherever the move is larger than the
+distances there. In coordinates in which the table is smooth there are no such places. Which coordinates these are
+depends on the table: its columns as they are, the ranks of each column (atoms and saturated units, as networks make
+them), or length and direction, by ranks (very uneven activity).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recveil.core.types import FloatArray
+from recveil.transport.normal_scores import NormalScores
+from recveil.transport.polar_coordinates import PolarCoordinates
+from recveil.transport.row_keys import Keys, compute_row_keys
+
+__all__ = ["COORDINATES", "Coordinates"]
+
+COORDINATES = ("columns", "polar", "scores")
+"""Kinds of coordinates, in the order in which they are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """The way to the coordinates of one kind and back; without parts the columns as they are.
+
+    Attributes:
+        polar: length and direction, if they come first.
+        scores: ranks of the columns of these.
+    """
+
+    polar: PolarCoordinates | None = None
+    scores: NormalScores | None = None
+
+    @classmethod
+    def fit(cls, kind: str, x: FloatArray) -> Self:
+        """Find the coordinates of one kind in a table."""
+        if kind == "columns":
+            return cls()
+        polar = PolarCoordinates.fit(x) if kind == "polar" else None
+        return cls(polar, NormalScores.fit(x if polar is None else polar.encode(x)))
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind."""
+        return "columns" if self.scores is None else ("scores" if self.polar is None else "polar")
+
+    def count_columns(self, dimensions: int) -> int:
+        """Return how many coordinates vectors of so many dimensions have."""
+        return dimensions + (self.polar is not None)
+
+    def encode(self, x: FloatArray, keys: Keys | None = None) -> FloatArray:
+        """Return the coordinates; `keys` break ties, and are those of the rows if none are given."""
+        wide: FloatArray = np.asarray(x, dtype=np.float64)
+        if self.scores is None:
+            return wide
+        keys = compute_row_keys(wide) if keys is None else keys
+        return self.scores.encode(wide if self.polar is None else self.polar.encode(wide), keys)
+
+    def decode(self, z: FloatArray) -> FloatArray:
+        """Return the rows that have these coordinates."""
+        values = np.asarray(z, dtype=np.float64) if self.scores is None else self.scores.decode(z)
+        return values if self.polar is None else self.polar.decode(values)
+
+    def to_arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the arrays that make them up, by name."""
+        arrays = {}
+        if self.scores is not None:
+            arrays |= {"levels": self.scores.levels, "knots": self.scores.knots}
+        if self.polar is not None:
+            scale = np.array([self.polar.unit, self.polar.shortest])
+            arrays |= {"varies": self.polar.varies.astype(np.float64), "scale": scale}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[np.float64]]) -> Self:
+        """Build the coordinates from `to_arrays`.
+
+        Raises:
+            KeyError: an array is missing.
+        """
+        if not arrays:
+            return cls()
+        scores = NormalScores(arrays["levels"], arrays["knots"])
+        if "varies" not in arrays:
+            return cls(None, scores)
+        unit, shortest = arrays["scale"].tolist()
+        return cls(PolarCoordinates(arrays["varies"] > 0, unit, shortest), scores)
+
+    def has_shape(self, dimensions: int) -> bool:
+        """Whether they are of vectors of so many dimensions, with levels and knots in ascending order."""
+        if self.scores is None:
+            return True
+        levels, knots = self.scores.levels, self.scores.knots
+        is_sorted = levels.ndim == 1 and bool((np.diff(levels) > 0).all()) and bool((np.diff(knots, axis=0) >= 0).all())
+        in_range = is_sorted and len(levels) > 0 and levels[0] > 0 and levels[-1] < 1
+        fits = self.polar is None or self.polar.varies.shape == (dimensions,)
+        return in_range and fits and knots.shape == (len(levels), self.count_columns(dimensions))

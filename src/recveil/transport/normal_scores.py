@@ -1,0 +1,68 @@
+"""Normal scores: each column on the scale of its own ranks, so that it has a normal distribution.
+
+Many users at one value (the zeros of a rectifier, a saturated unit) would show every move that depends on the class. On
+the scale of ranks they fill an interval, in random order, and the way back puts whatever stays in that interval at that
+value again. Heavy tails and narrow peaks become smooth as well. The scale needs no label, so classes that are alike on
+it are alike in the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from recveil.core.types import FloatArray
+from recveil.transport.row_keys import Keys, draw_uniforms
+
+__all__ = ["NormalScores"]
+
+MAX_KNOTS = 2_049
+"""Ranks at which the values of a column are kept; between two of them values are interpolated."""
+
+
+@dataclass(frozen=True, eq=False)
+class NormalScores:
+    """The way to normal scores and back.
+
+    Attributes:
+        levels: (q,) shares of the rows below each knot.
+        knots: (q, d) values of each column at these levels.
+    """
+
+    levels: FloatArray
+    knots: FloatArray
+
+    @classmethod
+    def fit(cls, x: FloatArray) -> Self:
+        """Keep the values of each column at up to `MAX_KNOTS` even ranks."""
+        ranks = np.unique(np.linspace(0, len(x) - 1, min(len(x), MAX_KNOTS)).round().astype(np.int64))
+        return cls((ranks + 0.5) / len(x), np.sort(np.asarray(x, dtype=np.float64), axis=0)[ranks])
+
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """Columns in which rows differ; the others are left as they are."""
+        return np.asarray(self.knots[0] < self.knots[-1])
+
+    def encode(self, x: FloatArray, keys: Keys) -> FloatArray:
+        """Return the scores; rows with the value of several knots get one of their levels by their key."""
+        scores = np.array(x, dtype=np.float64)
+        for j in np.flatnonzero(self.varies):
+            values, knots = scores[:, j], self.knots[:, j]
+            first, last = np.searchsorted(knots, values), np.searchsorted(knots, values, "right") - 1
+            levels = np.interp(values, knots, self.levels)
+            tied = last > first
+            low, high = self.levels[first[tied]], self.levels[last[tied]]
+            levels[tied] = low + draw_uniforms(keys[tied], int(j)) * (high - low)
+            scores[:, j] = ndtri(levels)
+        return scores
+
+    def decode(self, scores: FloatArray) -> FloatArray:
+        """Return the values of these scores; no value lies beyond those that were met."""
+        x = np.array(scores, dtype=np.float64)
+        for j in np.flatnonzero(self.varies):
+            x[:, j] = np.interp(ndtr(x[:, j]), self.levels, self.knots[:, j])
+        return x

@@ -1,0 +1,43 @@
+"""Numbers that follow from the content of a row alone, so that the order of the rows decides nothing.
+
+Sums of floating-point numbers depend on their order, so keys are computed from the bits, by integer arithmetic modulo
+2^64 (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recveil.core.types import FloatArray, IntArray
+
+__all__ = ["Keys", "compute_row_keys", "draw_uniforms", "sort_rows"]
+
+Keys = NDArray[np.uint64]
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def compute_row_keys(x: FloatArray) -> Keys:
+    """Return one key for each row; equal rows have equal keys, other rows hardly ever."""
+    keys = np.zeros(len(x), dtype=np.uint64)
+    for column in np.asarray(x, dtype=np.float64).T:
+        keys = _mix(keys ^ (column + 0.0).view(np.uint64))  # the sum turns -0.0 into 0.0
+    return keys
+
+
+def draw_uniforms(keys: Keys, stream: int) -> FloatArray:
+    """Return a number between 0 and 1 for each key; another stream gives independent numbers."""
+    mixed = _mix(keys + np.uint64((stream + 1) * _GOLDEN % 2**64))
+    return np.asarray((mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def sort_rows(x: FloatArray, codes: IntArray) -> NDArray[np.intp]:
+    """Return an order of the rows that is the same however they were ordered before, but for equal users."""
+    columns = codes.reshape(len(codes), -1).T
+    return np.lexsort((*columns, compute_row_keys(x)))
+
+
+def _mix(keys: Keys) -> Keys:
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(keys ^ (keys >> np.uint64(31)))
