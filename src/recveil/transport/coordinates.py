@@ -69,7 +69,7 @@ class Coordinates:
 
     def to_arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the arrays that make them up, by name."""
-        arrays = {}
+        arrays: dict[str, NDArray[np.float64]] = {}
         if self.scores is not None:
             arrays |= {"levels": self.scores.levels, "knots": self.scores.knots}
         if self.polar is not None:

@@ -150,8 +150,9 @@ class SavedMap:
 def _take_coordinates(header: _Header, arrays: dict[str, NDArray[Any]], path: str | Path) -> Coordinates:
     """Take the coordinates in which the stages work out of the arrays."""
     parts = _take_parts(arrays, COORDINATES_PREFIX)
-    names, kinds = set(parts), ({"levels", "knots"}, {"levels", "knots", "varies", "scale"}, set())
-    is_whole = names in kinds and all(a.dtype == np.float64 and np.isfinite(a).all() for a in parts.values())
+    of_scores = {"levels", "knots"}
+    is_known = set(parts) in (set[str](), of_scores, of_scores | {"varies", "scale"})
+    is_whole = is_known and all(a.dtype == np.float64 and np.isfinite(a).all() for a in parts.values())
     is_whole = is_whole and parts.get("scale", np.zeros(2)).shape == (2,)
     coordinates = Coordinates.from_arrays(parts) if is_whole else None
     if coordinates is None or not coordinates.has_shape(header.dimensions):
