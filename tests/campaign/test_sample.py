@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from campaign.cases import choose_door, run_case
 from campaign.doors import DOORS
 from campaign.judge import judge_command, list_files
-from campaign.run import choose_door, run_case
 from campaign.seeds import write_seeds
 from campaign.worker import Ended
 
 SEED = 1
 N_CASES = 60
-MADE_BY_RECVEIL = ("run", "study", "baseline.json", "map.safetensors")
+MADE_BY_RECVEIL = ("run", "study", "baseline.json", "map.safetensors", "gender.safetensors")
 """Seeds that take a command to make; their doors are left to the whole campaign."""
 SLOW_COMMANDS = ("tune", "train", "membership")
 
