@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from campaign.doors import DOORS, Door, prepare_case
-from campaign.judge import judge_command, list_files
+from campaign.judge import judge_command, list_files, list_replaced
 from campaign.processes import run_process
 from campaign.worker import Ended, run_command
 
-ONE_PROCESS_IN = 100
+ONE_PROCESS_IN = 250
 """One case in so many is run as a process of its own."""
 ONE_STRONG_CHECK_IN = 4
 """One case in so many keeps the whole panel of the self-check; the others have its two quickest attackers."""
@@ -52,7 +52,8 @@ def run_case(number: int, seed: int, seeds: Path, place: Path, *, as_process: bo
     strong_check = number // len(TURNS) % ONE_STRONG_CHECK_IN == 0
     try:
         command = prepare_case(door, place, rng)
-        before = list_files(place)
+        replaced = list_replaced(command) if not door.inputs else set()
+        before = {name: content for name, content in list_files(place).items() if name not in replaced}
         ended = run_process(command, place) if as_process else run_command(command, place, strong_check=strong_check)
         faults = judge_command(ended, before, list_files(place), keeps_folder=door.keeps_folder)
     finally:

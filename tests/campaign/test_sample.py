@@ -1,4 +1,4 @@
-"""A sample of the campaign that `make campaign` runs whole: sixty damaged inputs, each judged as all are."""
+"""A sample of the campaign that `make campaign` runs whole: forty damaged inputs, each judged as all are."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from campaign.cases import choose_door, run_case
 from campaign.doors import DOORS
-from campaign.judge import judge_command, list_files
+from campaign.judge import judge_command, list_files, list_replaced
 from campaign.seeds import write_seeds
 from campaign.worker import Ended
 
 SEED = 1
-N_CASES = 60
+N_CASES = 40
 MADE_BY_RECVEIL = ("run", "study", "baseline.json", "map.safetensors", "gender.safetensors")
 """Seeds that take a command to make; their doors are left to the whole campaign."""
 SLOW_COMMANDS = ("tune", "train", "membership")
@@ -67,3 +67,9 @@ def test_the_judge_finds_each_fault(tmp_path: Path) -> None:
     assert judge(3, "recveil: Full. Only .half remains.\n") == ["output left after a failure"]
     (tmp_path / "input").write_text("b")
     assert "input changed" in judge(0, "")
+
+
+def test_only_a_file_that_is_written_and_not_read_may_be_replaced() -> None:
+    assert list_replaced(["audit", "--embeddings", "a.csv", "--out", "./b.json"]) == {"b.json"}
+    assert list_replaced(["audit", "--embeddings", "a.csv", "--out", "a.csv"]) == set()
+    assert list_replaced(["audit", "--embeddings", "a.csv"]) == set()

@@ -20,7 +20,7 @@ NO_ANSWER = -1
 MAX_WAIT_SECONDS = 600.0
 """Seconds on the clock after which a case counts as a hang; the judge counts processor time."""
 MAX_BYTES = 8 << 30
-"""Address space of a worker, so that a case that takes all memory ends itself alone."""
+"""Memory of a worker, so that a case that takes all of it ends itself alone."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def run_numbers(numbers: Iterable[int], place: Place, *, workers: int = 1) -> It
 
 def serve_cases(pipe: Connection, place: Place) -> None:
     """Run the cases that come through the pipe, until this process is ended."""
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_BYTES, MAX_BYTES))
     own = Path(tempfile.mkdtemp(dir=place.work))
     tempfile.tempdir = str(own)
     while True:

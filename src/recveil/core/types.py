@@ -76,7 +76,10 @@ class Attribute:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Interactions of users with items. Ids are 0..n-1; the raw ids are kept beside them, by position."""
+    """Interactions of users with items. Ids are 0..n-1; the raw ids are kept beside them, by position.
+
+    `notes` say which labels and columns of the users were left out when the data set was read.
+    """
 
     name: str
     user: IntArray
@@ -85,6 +88,7 @@ class Dataset:
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def n_users(self) -> int:

@@ -25,6 +25,6 @@ def read_parquet(path: Path) -> pa.Table:
         for place, field in enumerate(table.schema):
             if str(field.type) in _VIEW_TYPES:
                 table = table.set_column(place, field.name, table.column(place).cast(_VIEW_TYPES[str(field.type)]))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last one: names of columns
         raise DataError(f"{path} is not a whole Parquet file. Download or write it again.") from error
     return table
