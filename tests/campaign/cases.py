@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from campaign.doors import DOORS, Door, prepare_case
-from campaign.judge import judge_command, list_files, list_replaced
+from campaign.judge import REFUSALS, judge_command, list_files, list_replaced
 from campaign.processes import run_process
 from campaign.worker import Ended, run_command
 
@@ -52,10 +52,12 @@ def run_case(number: int, seed: int, seeds: Path, place: Path, *, as_process: bo
     strong_check = number // len(TURNS) % ONE_STRONG_CHECK_IN == 0
     try:
         command = prepare_case(door, place, rng)
-        replaced = list_replaced(command) if not door.inputs else set()
-        before = {name: content for name, content in list_files(place).items() if name not in replaced}
+        before = list_files(place)
         ended = run_process(command, place) if as_process else run_command(command, place, strong_check=strong_check)
-        faults = judge_command(ended, before, list_files(place), keeps_folder=door.keeps_folder)
+        after = list_files(place)
+        if not door.inputs and ended.exit_code not in REFUSALS:
+            before |= {name: after[name] for name in list_replaced(command) & set(before) & set(after)}
+        faults = judge_command(ended, before, after, keeps_folder=door.keeps_folder)
     finally:
         shutil.rmtree(place)
     return Verdict(number, door.name, command, ended, faults)
