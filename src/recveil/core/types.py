@@ -25,6 +25,7 @@ __all__ = [
     "Estimate",
     "FloatArray",
     "IntArray",
+    "MIN_USERS_SHOWN",
     "Record",
     "ReferenceSignals",
     "Release",
@@ -42,6 +43,9 @@ BoolArray = NDArray[np.bool_]
 
 UNDISCLOSED = -1
 """Code of a user who did not disclose an attribute."""
+
+MIN_USERS_SHOWN = 10
+"""A group of fewer users is not described: its numbers would be those of people one can name."""
 
 
 @dataclass(frozen=True, eq=False)
