@@ -71,7 +71,7 @@ def run_numbers(numbers: Iterable[int], place: Place, *, workers: int = 1) -> It
     """Run cases in worker processes and return their verdicts as they come."""
     waiting, busy = iter(numbers), []
     try:
-        for number, _ in zip(waiting, range(workers), strict=False):
+        for _, number in zip(range(workers), waiting, strict=False):
             busy.append(_start_worker(number, place))
         while busy:
             ready = set(wait([worker.pipe for worker in busy], timeout=5.0))

@@ -158,7 +158,8 @@ def _estimate_dimensions(distance: FloatArray, neighbor: IntArray) -> FloatArray
     tiny = np.finfo(np.float64).tiny
     spread = np.log((distance[:, -1:] + tiny) / (distance[:, ranks - 1] + tiny)).sum(axis=1)
     typical = np.median(spread[neighbor], axis=1)
-    return np.clip(expected / np.maximum(typical, tiny), 1.0, MAX_ESTIMATED_DIMENSION)
+    dimensions: FloatArray = np.clip(expected / np.maximum(typical, tiny), 1.0, MAX_ESTIMATED_DIMENSION)
+    return dimensions
 
 
 def _standardize_columns(x: FloatArray) -> FloatArray:
