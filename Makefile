@@ -33,7 +33,7 @@ test-slow: $(READY) ## Run the slow tests
 	$(BIN)/python -m pytest -n auto -m slow
 
 campaign: $(READY) ## Break inputs, kill commands and take away memory and disk, and judge what happens (an hour)
-	PYTHONPATH=tests $(BIN)/python -m campaign.run --scale $(or $(SCALE),1)
+	PYTHONPATH=tests $(BIN)/python -m campaign.run --scale $(or $(SCALE),1) --workers $(or $(WORKERS),1)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -27,12 +27,16 @@ TUNE = (
 )  # fmt: skip
 
 
+APPLY = ("apply", "--map", "gender.safetensors", "--embeddings", "users.csv", "--out", "later.csv", "--allow-drift",
+         "--device", "cpu", "--quiet")  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Door:
     """A command and the inputs of it that are damaged; no inputs: its options are.
 
     `keeps_folder`: a refused command may leave results, as a study whose cells failed does. `refuses_seeds`: the
-    undamaged inputs are too small for it.
+    undamaged inputs are too small for it. `needs`: inputs that the command reads without naming them.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Door:
     weight: int = 1
     keeps_folder: bool = False
     refuses_seeds: bool = False
+    needs: tuple[str, ...] = ()
 
 
 def _audit(table: str, *more: str, attributes: str = "attributes.csv") -> tuple[str, ...]:
@@ -93,19 +98,24 @@ DOORS = (
          "cloaked.parquet"), RUN_INPUTS, 3),
     Door("cloak, options", _cloak("users.parquet"), (), 4),
     Door("cloak, streaming options", _cloak("users.parquet", "--stream"), (), 2),
+    Door("cloak and save the map", _cloak("users.parquet", "--save-map", "new.map", "--report", "page.html"),
+         ("users.parquet", "attributes.csv"), 2),
+    Door("apply, map", APPLY, ("gender.safetensors",), 4),
+    Door("apply, later users", APPLY, ("users.csv",), 2),
+    Door("apply, options", APPLY, (), 3),
     Door("map", (LOAD_MAP, "map.safetensors"), ("map.safetensors",), 5),
     Door("train, data", TRAIN, ("tiny/interactions.csv", "tiny/users.csv"), 4),
     Door("train, options", TRAIN, (), 5, keeps_folder=False),
     Door("membership, files", MEMBERSHIP, (*MEMBERSHIP_FILES, "texts.csv"), 5),
     Door("membership, options", MEMBERSHIP, (), 4),
     Door("study run, plan", ("study", "run", "plan.toml", "--out", "new", "--workers", "1", "--quiet"),
-         ("plan.toml",), 5, keeps_folder=True),
+         ("plan.toml",), 5, keeps_folder=True, needs=("tiny",)),
     Door("study show, plan", ("study", "show", "plan.toml"), ("plan.toml",), 4),
     Door("study show", ("study", "show", "study"), ("study",), 3),
     Door("study report", ("study", "report", "study", "--out", "page.md", "--quiet"), ("study",), 4),
     Door("study diff", ("study", "diff", "study", "study"), ("study",), 2),
     Door("study run again", ("study", "run", "plan.toml", "--out", "study", "--workers", "1", "--quiet"), ("study",), 2,
-         keeps_folder=True),
+         keeps_folder=True, needs=("tiny",)),
     Door("study, options", ("study", "run", "plan.toml", "--out", "new", "--workers", "1", "--quiet"), (), 2,
          keeps_folder=True),
     Door("tune, options", TUNE, (), 2, keeps_folder=True),
@@ -115,6 +125,7 @@ DOORS = (
     Door("data describe, folder", ("data", "describe", "tiny"), ("tiny/interactions.csv", "tiny/users.csv"), 3),
     Door("data describe, options", ("data", "describe", "tiny"), (), 1),
     Door("list, options", ("list",), (), 1),
+    Door("doctor, options", ("doctor",), (), 1),
 )  # fmt: skip
 
 

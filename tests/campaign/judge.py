@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from campaign.worker import Ended
@@ -20,6 +22,18 @@ USAGE_FRAME = re.compile(r"^(Usage: .*|Try '.*' for help\.|)$")
 def list_files(folder: Path) -> dict[str, str]:
     """List all files below a folder with a hash of their bytes; folders and links count as files."""
     return {str(path.relative_to(folder)): _describe_file(path) for path in sorted(folder.rglob("*"))}
+
+
+OUTPUT_OPTIONS = ("--out", "--report", "--risk-out", "--scores-out", "--junit", "--sarif", "--save-map", "--figures")
+
+
+def list_replaced(command: Sequence[str]) -> set[str]:
+    """List the files that a command was told to write and does not read: such a file may be replaced."""
+    named = {
+        word: str(Path(value)) for word, value in zip(command, command[1:], strict=False) if word in OUTPUT_OPTIONS
+    }
+    counts = Counter(str(Path(word)) for word in command)
+    return {name for name in named.values() if counts[name] == 1}
 
 
 def judge_command(ended: Ended, before: dict[str, str], after: dict[str, str], *, keeps_folder: bool) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import typer.main
 
 from campaign.hostile_values import TEXTS
+from campaign.worker import build_command
 
 SPECIAL_VALUES = (
     "epochs=true", "epochs=1.5", "epochs=-1", "epochs=1e3", "epochs=null", "embedding_size=0", "batch_size=0",
@@ -66,9 +66,7 @@ def _pick_value(flag: str, rng: np.random.Generator) -> str:
 
 
 def _list_options(command: list[str]) -> list[Any]:
-    from recveil.cli.app import app
-
-    current: Any = typer.main.get_command(app)
+    current = build_command()
     for word in command:
         inner = getattr(current, "commands", {}).get(word)
         if inner is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from campaign.worker import Ended
 
 START = (sys.executable, "-c", "from recveil.cli.app import main; main()")
-MAX_WAIT_SECONDS = 600.0
+MAX_WAIT_SECONDS = 1800.0
 
 
 def start_process(
@@ -34,7 +34,11 @@ def run_process(arguments: Sequence[str], folder: Path, *, prepare: Callable[[],
     """Run a command in a process of its own until it ends."""
     start = _read_child_seconds()
     process = start_process(arguments, folder, prepare=prepare)
-    out, err = process.communicate(timeout=MAX_WAIT_SECONDS)
+    try:
+        out, err = process.communicate(timeout=MAX_WAIT_SECONDS)
+    except subprocess.TimeoutExpired:  # the exit code of a killed process is judged as a fault
+        process.kill()
+        out, err = process.communicate()
     texts = [stream.decode("utf-8", "surrogateescape") for stream in (out, err)]
     return Ended(process.returncode, *texts, _read_child_seconds() - start)
 

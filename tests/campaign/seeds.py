@@ -56,11 +56,24 @@ def write_results(folder: Path) -> None:
         ("train", "--data", "tiny", "--out", "run", *SMALL_MODEL, "--k", "5", "--quiet"),
         ("study", "run", "plan.toml", "--out", "study", "--workers", "1", "--quiet"),
         ("audit", *table, *quick, "--out", "baseline.json"),
+        (
+            "cloak",
+            *table,
+            *quick,
+            "--method",
+            "gaussian",
+            "--allow-leak",
+            "--save-map",
+            "gender.safetensors",
+            "--out",
+            "defended.parquet",
+        ),
     )
     for command in commands:
         done = run_command(command, folder)
         if done.exit_code != 0:
             raise RuntimeError(f"the seed of {command[0]} cannot be made: {done.stderr}")
+    (folder / "defended.parquet").unlink()
     _write_map(folder / "map.safetensors")
 
 

@@ -1,20 +1,22 @@
-"""A sample of the campaign that `make campaign` runs whole: sixty damaged inputs, each judged as all are."""
+"""A sample of the campaign that `make campaign` runs whole: forty damaged inputs, each judged as all are."""
 
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 
 import pytest
 
+from campaign import workers
+from campaign.cases import Verdict, choose_door, run_case
 from campaign.doors import DOORS
-from campaign.judge import judge_command, list_files
-from campaign.run import choose_door, run_case
+from campaign.judge import judge_command, list_files, list_replaced
 from campaign.seeds import write_seeds
 from campaign.worker import Ended
 
 SEED = 1
-N_CASES = 60
-MADE_BY_RECVEIL = ("run", "study", "baseline.json", "map.safetensors")
+N_CASES = 40
+MADE_BY_RECVEIL = ("run", "study", "baseline.json", "map.safetensors", "gender.safetensors")
 """Seeds that take a command to make; their doors are left to the whole campaign."""
 SLOW_COMMANDS = ("tune", "train", "membership")
 
@@ -67,3 +69,33 @@ def test_the_judge_finds_each_fault(tmp_path: Path) -> None:
     assert judge(3, "recveil: Full. Only .half remains.\n") == ["output left after a failure"]
     (tmp_path / "input").write_text("b")
     assert "input changed" in judge(0, "")
+
+
+def test_only_a_file_that_is_written_and_not_read_may_be_replaced() -> None:
+    assert list_replaced(["audit", "--embeddings", "a.csv", "--out", "./b.json"]) == {"b.json"}
+    assert list_replaced(["audit", "--embeddings", "a.csv", "--out", "a.csv"]) == set()
+    assert list_replaced(["audit", "--embeddings", "a.csv"]) == set()
+
+
+def test_every_case_is_given_to_a_worker_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Workers that answer at once stand in for processes."""
+
+    class Stub:
+        def __init__(self, number: int) -> None:
+            self.number, self.is_overdue = number, True
+            self.pipe, other = multiprocessing.Pipe()
+            other.close()
+
+        def read_verdict(self) -> Verdict:
+            return Verdict(self.number, "", [], Ended(0, "", "", 0.0), [])
+
+        def give_case(self, number: int) -> None:
+            self.number = number
+
+        def end(self) -> None:
+            self.pipe.close()
+
+    monkeypatch.setattr(workers, "_start_worker", lambda number, place: Stub(number))
+    for count in (1, 3, 20):
+        verdicts = workers.run_numbers(range(10), workers.Place(0, tmp_path, tmp_path), workers=count)
+        assert sorted(verdict.number for verdict in verdicts) == list(range(10))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,6 +19,8 @@ import numpy as np
 LOAD_MAP = "load-map"
 """Name by which the campaign calls `recveil.load_map`, which has no command."""
 N_MAP_DIMENSIONS = 4
+QUICK_ATTACKERS = ("logistic", "kernel-ridge")
+"""Attackers of a self-check that is not to take a second."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,18 @@ class Ended:
     seconds: float
 
 
-def run_command(arguments: Sequence[str], folder: Path) -> Ended:
-    """Run a command in this process, in this folder; cells of studies run here too, without further processes."""
+def run_command(arguments: Sequence[str], folder: Path, *, strong_check: bool = True) -> Ended:
+    """Run a command in this process, in this folder; cells of studies run here too, without further processes.
+
+    Args:
+        arguments: the command line, without the name of the program.
+        folder: working folder, data folder and place of the cache.
+        strong_check: whether a cloak is checked by its whole panel; by its two quickest attackers otherwise.
+    """
     from recveil.studies.engines import local
+    from recveil.workflows import self_check
+
+    make_panel = self_check.make_panel if strong_check else _make_quick_panel
 
     surroundings = {"RECVEIL_DATA": str(folder), "RECVEIL_CACHE": str(folder / "cache"), "COLUMNS": "200"}
     start = time.process_time()
@@ -41,6 +53,7 @@ def run_command(arguments: Sequence[str], folder: Path) -> Ended:
         mock.patch.dict(os.environ, surroundings),
         mock.patch.object(sys, "argv", ["recveil", *arguments]),
         mock.patch.object(local, "run_items", _run_cells_here),
+        mock.patch.object(self_check, "make_panel", make_panel),
         _capture_streams() as (out, err),
     ):
         exit_code = _call_command(arguments)
@@ -49,14 +62,28 @@ def run_command(arguments: Sequence[str], folder: Path) -> Ended:
         return Ended(exit_code, _read_stream(out), _read_stream(err), time.process_time() - start)
 
 
-def _call_command(arguments: Sequence[str]) -> int:
+@cache
+def build_command() -> Any:
+    """Build the command line once; Typer builds it anew in every process, which takes longer than most cases."""
+    import typer.main
+
     from recveil.cli.app import app
 
+    return typer.main.get_command(app)
+
+
+def _make_quick_panel(panel: str = "fast", device: str | None = None) -> dict[str, Any]:
+    from recveil.attacks.attribute.panels import make_panel
+
+    return {name: attack for name, attack in make_panel(panel, device).items() if name in QUICK_ATTACKERS}
+
+
+def _call_command(arguments: Sequence[str]) -> int:
     try:
         if arguments[0] == LOAD_MAP:
             _apply_map(Path(arguments[1]))
         else:
-            app(list(arguments))
+            build_command()(list(arguments))
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     return 0

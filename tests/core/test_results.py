@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,3 +134,18 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     """Write it again by: python -m recveil.core.results > docs/reference/results.schema.json."""
     published = Path(__file__).resolve().parents[2] / "docs" / "reference" / "results.schema.json"
     assert json.loads(published.read_text()) == json_schema()
+
+
+@pytest.mark.parametrize(("smallest", "mode"), [(9, 0o600), (10, 0o644)])
+def test_a_file_with_a_small_class_is_for_its_owner_alone(
+    audit_result: AuditResult, smallest: int, mode: int, tmp_path: Path
+) -> None:
+    name, target = next((name, t) for name, t in audit_result.targets.items() if isinstance(t, ClassTarget))
+    counts = dict.fromkeys(target.counts, 100) | {target.labels[0]: smallest}
+    changed = audit_result.model_copy(update={"targets": {name: target.model_copy(update={"counts": counts})}})
+    former = os.umask(0o022)
+    try:
+        changed.write_json(tmp_path / "r.json")
+    finally:
+        os.umask(former)
+    assert (tmp_path / "r.json").stat().st_mode & 0o777 == mode

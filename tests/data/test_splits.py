@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -130,3 +132,23 @@ def test_ratio_is_not_short_by_one_for_floating_point() -> None:
 def test_ratio_refuses_shares_that_leave_nothing(test: float, valid: float) -> None:
     with pytest.raises(UsageError, match="less than 1"):
         split_by_ratio(dataset([0], [0], None), test=test, valid=valid)
+
+
+def test_random_splits_do_not_depend_on_the_order_of_the_rows() -> None:
+    rng = np.random.default_rng(3)
+    user, item = np.unique(rng.integers((30, 25), size=(400, 2)), axis=0).T
+    data = Dataset("no times", user, item, None, np.arange(30), np.arange(25))
+
+    def list_test_pairs(rows: np.ndarray, draw: Callable[[Dataset], Split]) -> set[tuple[int, int]]:
+        part = draw(data.take(rows)).test
+        return set(zip(part.user.tolist(), part.item.tolist(), strict=True))
+
+    for draw in (leave_one_out, lambda data: split_by_ratio(data, rng=np.random.default_rng(1))):
+        assert list_test_pairs(np.arange(len(user)), draw) == list_test_pairs(rng.permutation(len(user)), draw)
+
+
+def test_data_that_cannot_be_split_say_so_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    data = Dataset("short", np.arange(5), np.arange(5), None, np.arange(5), np.arange(5))
+    with pytest.raises(DataError, match="cannot be split"):
+        leave_one_out(data)
+    assert not caplog.records

@@ -120,6 +120,9 @@ def test_files_that_differ_are_named(make: Callable[..., Any], tmp_path: Path) -
     pq.write_table(world.table.drop_columns(["age"]), odd)
     with pytest.raises(DataError, match=r"part-9\.parquet has other columns .* age \(int64\)"):
         open_table(world.path)
+    pq.write_table(world.table.append_column("embedding", world.table.column("embedding")), odd)
+    with pytest.raises(DataError, match=r"part-9\.parquet has other columns .* occurs twice"):
+        open_table(world.path)
     odd.write_bytes(b"PAR1 cut off")
     with pytest.raises(DataError, match=r"part-9\.parquet cannot be read as Parquet"):
         open_table(world.path)

@@ -80,3 +80,12 @@ def test_an_array_without_ids_is_matched_by_row_number_only_on_request(folder: P
     with pytest.raises(UsageError, match="`ids` row-number"):
         read(files)
     read(replace(files, ids="row-number"))
+
+
+def test_labels_of_a_run_are_kept_as_they_were_read_before(folder: Path) -> None:
+    columns = {"user_id": np.arange(40), "occupation": ["none", "writer"] * 20}
+    pq.write_table(pa.table(columns), folder / "attributes.parquet")
+    [target] = InputFiles(None, None, run=folder).read(["occupation"])[1]
+    assert target.labels == ("none", "writer")
+    [target] = InputFiles(folder / "users.parquet", folder / "attributes.parquet").read(["occupation"])[1]
+    assert target.labels == ("writer",)

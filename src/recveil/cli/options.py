@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import resource
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, Signature
@@ -157,6 +158,8 @@ def takes(options_type: type[T]) -> Callable[[Callable[[T], None]], Callable[...
         def run(**values: Any) -> None:
             def check_and_run() -> None:
                 _check_numbers(values)
+                if values.get("report") is not None:
+                    _check_report()
                 command(options_type(**values))
 
             guard(check_and_run, flags=flags)
@@ -166,6 +169,14 @@ def takes(options_type: type[T]) -> Callable[[Callable[[T], None]], Callable[...
         return run
 
     return decorate
+
+
+def _check_report() -> None:
+    """Refuse a report that cannot be drawn, before the work; loading the charts takes time only under a limit."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        from recveil.report.charts import check_chart_engine
+
+        check_chart_engine()
 
 
 def _check_numbers(values: Mapping[str, object]) -> None:

@@ -254,6 +254,7 @@ class NumericTarget(Part):
     attacks: dict[str, NumericAttackResult]
     notes: list[str] = []
     n_undisclosed: int | None = None
+    repeats_used: int | None = None
 
 
 Target = Annotated[ClassTarget | NumericTarget, Field(discriminator="kind")]

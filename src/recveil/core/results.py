@@ -56,6 +56,7 @@ from recveil.core.study_parts import (
     TunedAudit,
     TuningTrial,
 )
+from recveil.core.types import MIN_USERS_SHOWN
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -91,10 +92,15 @@ class Document(Part):
         return json.dumps(shorten_document(self.model_dump(mode="json")), indent=2, allow_nan=False) + "\n"
 
     def write_json(self, path: str | Path) -> None:
-        """Write the document as JSON, whole or not at all."""
+        """Write the document as JSON, whole or not at all; one with small classes for its owner alone."""
         text = self.to_json()
-        with write_atomically(path) as temporary:
+        with write_atomically(path, private=self.has_small_classes) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+    @property
+    def has_small_classes(self) -> bool:
+        """Whether the document holds numbers of a class of so few users that a page would not show them."""
+        return False
 
     @classmethod
     def read_json(cls, path: str | Path) -> Self:
@@ -135,6 +141,12 @@ class _AttributeDocument(Document):
     targets: dict[str, Target] = {}
     static: dict[str, Target] = {}
     two_releases: dict[str, Target] = {}
+
+    @property
+    def has_small_classes(self) -> bool:
+        """Whether an audited class has fewer than MIN_USERS_SHOWN users."""
+        classes = [target for target in self.targets.values() if isinstance(target, ClassTarget)]
+        return any(min(target.counts.values(), default=MIN_USERS_SHOWN) < MIN_USERS_SHOWN for target in classes)
 
     @property
     def worst_target(self) -> ClassTarget | NumericTarget:

@@ -25,6 +25,7 @@ __all__ = [
     "Estimate",
     "FloatArray",
     "IntArray",
+    "MIN_USERS_SHOWN",
     "Record",
     "ReferenceSignals",
     "Release",
@@ -42,6 +43,9 @@ BoolArray = NDArray[np.bool_]
 
 UNDISCLOSED = -1
 """Code of a user who did not disclose an attribute."""
+
+MIN_USERS_SHOWN = 10
+"""A group of fewer users is not described: its numbers would be those of people one can name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,10 @@ class Attribute:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Interactions of users with items. Ids are 0..n-1; the raw ids are kept beside them, by position."""
+    """Interactions of users with items. Ids are 0..n-1; the raw ids are kept beside them, by position.
+
+    `notes` say which labels and columns of the users were left out when the data set was read.
+    """
 
     name: str
     user: IntArray
@@ -85,6 +92,7 @@ class Dataset:
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def n_users(self) -> int:

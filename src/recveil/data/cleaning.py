@@ -5,7 +5,7 @@ Afterwards ids are renumbered, so that no user or item without an interaction re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,6 +64,7 @@ def clean_dataset(
     numeric: Sequence[str] = (),
     bins: Mapping[str, Sequence[float]] | None = None,
     keep: Sequence[str] = (),
+    keep_label: Collection[str] | None = None,
 ) -> Dataset:
     """Build a clean data set from the tables of a reader.
 
@@ -76,12 +77,13 @@ def clean_dataset(
         numeric: columns of users to keep as numbers instead of classes.
         bins: columns of users to cut into classes, with the lower edges of all classes but the first.
         keep: columns of users to make attributes however many values they have.
+        keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
 
     Raises:
         DataError: nothing is left, or the tables cannot be used.
     """
     interactions = filter_ratings(raw.interactions, cleaning.min_rating, name)
-    dataset = build_dataset(name, interactions, raw.users, numeric=numeric, bins=bins, keep=keep)
+    dataset = build_dataset(name, interactions, raw.users, numeric=numeric, bins=bins, keep=keep, keep_label=keep_label)
     core = k_core(drop_duplicates(dataset), user_core=cleaning.user_core, item_core=cleaning.item_core)
     return add_age_bands(core)
 

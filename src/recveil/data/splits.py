@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.random import make_generator
-from recveil.core.types import Dataset, IntArray, Split
+from recveil.core.types import Dataset, FloatArray, IntArray, Split
 
-__all__ = ["leave_one_out", "split_by_ratio"]
+__all__ = ["draw_row_keys", "leave_one_out", "split_by_ratio"]
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,8 @@ def leave_one_out(dataset: Dataset, *, rng: np.random.Generator | None = None, f
             f"'{dataset.name}' cannot be split: none of its {dataset.n_users} users has {MIN_INTERACTIONS} "
             "interactions (train, validation, test). Use data with longer histories."
         )
+    if dataset.time is None and not file_order:  # said last: an error is one sentence
+        log.warning("'%s' has no timestamps, so each user's held-out items were drawn at random.", dataset.name)
     return _take_parts(dataset, test=enough & (from_end == 0), valid=enough & (from_end == 1))
 
 
@@ -71,7 +73,7 @@ def split_by_ratio(
     """
     if not (0 < test < 1 and 0 <= valid < 1 and test + valid < 1):
         raise UsageError(f"The shares test={test:g} and valid={valid:g} must be positive and sum to less than 1.")
-    from_end, size = _locate_rows(dataset, rng.random(len(dataset)) if rng is not None else dataset.time)
+    from_end, size = _locate_rows(dataset, draw_row_keys(dataset, rng) if rng is not None else dataset.time)
     # The small addition lets 0.29 of 100 be 29 in floating point too.
     n_test = np.floor(size * test + 1e-9)
     n_valid = np.floor(size * valid + 1e-9)
@@ -90,8 +92,14 @@ def _order_keys(dataset: Dataset, rng: np.random.Generator | None, file_order: b
     """
     if dataset.time is not None or file_order:
         return dataset.time
-    log.warning("'%s' has no timestamps, so each user's held-out items were drawn at random.", dataset.name)
-    return (make_generator(0, "held out") if rng is None else rng).random(len(dataset))
+    return draw_row_keys(dataset, make_generator(0, "held out") if rng is None else rng)
+
+
+def draw_row_keys(dataset: Dataset, rng: np.random.Generator) -> FloatArray:
+    """Draw a random number for each interaction, which does not depend on the order of the rows."""
+    keys = np.empty(len(dataset))
+    keys[np.lexsort((dataset.item, dataset.user))] = rng.random(len(dataset))
+    return keys
 
 
 def _locate_rows(dataset: Dataset, order_keys: NDArray[np.generic] | None) -> tuple[IntArray, IntArray]:

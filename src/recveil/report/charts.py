@@ -37,7 +37,7 @@ from recveil.report.tradeoff_charts import (
     build_tradeoff_chart,
 )
 
-__all__ = ["draw", "draw_file"]
+__all__ = ["check_chart_engine", "draw", "draw_file"]
 
 FILE_INK = "#1b2026"
 CONVERSION = (
@@ -51,11 +51,25 @@ def draw(plot: Plot) -> str:
     """Return the figure as one `<svg>` element for a page, with all texts escaped."""
     altair, vl_convert = _import_libraries()
     chart = apply_style(_build_chart(altair, plot)).to_dict()
-    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+    if not _has_memory_limit():
         svg = vl_convert.vegalite_to_svg(chart, allowed_base_urls=[])
     else:
         svg = _convert_in_child(json.dumps(chart))
     return _make_embeddable(svg, plot)
+
+
+def check_chart_engine() -> None:
+    """Refuse a report that cannot be drawn within a limit on memory, before the work it is about.
+
+    Raises:
+        DataError: the engine does not run within the limit.
+    """
+    if _has_memory_limit():
+        _convert_in_child(json.dumps({"mark": "point", "data": {"values": []}}))
+
+
+def _has_memory_limit() -> bool:
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def _convert_in_child(chart: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recveil.core.path_names import hide_folders, shorten_paths
-from recveil.core.types import Estimate
+from recveil.core.types import MIN_USERS_SHOWN, Estimate
 
 __all__ = [
     "MIN_USERS_SHOWN",
@@ -36,8 +36,6 @@ __all__ = [
 ]
 
 MISSING = "–"
-MIN_USERS_SHOWN = 10
-"""A group of fewer users is not described: its numbers would be those of people one can name."""
 
 _BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 

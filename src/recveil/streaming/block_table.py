@@ -305,15 +305,11 @@ def _check_schema(table: Table, file: Path, schema: pa.Schema) -> None:
     assert table.schema is not None
     if schema.equals(table.schema):
         return
-    name = table.vector_columns[0]
-    if (
-        name in schema.names
-        and pa.types.is_fixed_size_list(kind := schema.field(name).type)
-        and kind.list_size != table.d
-    ):
-        raise DataError(_describe_other_size(file, kind.list_size, table))
+    vectors = [field.type for field in schema if field.name == table.vector_columns[0]]  # names may occur twice
+    if len(vectors) == 1 and pa.types.is_fixed_size_list(vectors[0]) and vectors[0].list_size != table.d:
+        raise DataError(_describe_other_size(file, vectors[0].list_size, table))
     expected, actual = ({f"{field.name} ({field.type})" for field in each} for each in (table.schema, schema))
-    differences = ", ".join(sorted(expected ^ actual)) or "their order"
+    differences = ", ".join(sorted(expected ^ actual)) or "their order, or a name that occurs twice"
     raise DataError(
         f"{file} has other columns than {table.parts[0].path.name}: {differences}. Give all files the same columns."
     )

@@ -96,7 +96,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file, and close it at the end; an error names the file."""
     try:
         file = pq.ParquetFile(path, buffer_size=0 if path.stat().st_size < MAX_UNBUFFERED_BYTES else 1 << 22)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last one: names of columns
         raise _make_read_error(path, error) from error
     with file:
         yield file

@@ -78,6 +78,11 @@ class InputFiles:
     keep_label: Sequence[str] = ()
     stream: bool = False
 
+    @property
+    def kept_labels(self) -> Sequence[str] | None:
+        """Labels to keep though they look undisclosed; None for all, as of a run, whose labels were read before."""
+        return self.keep_label if self.run is None else None
+
     def list_paths(self) -> list[tuple[str, Path]]:
         """List all files and folders that are read, each with the name of its argument."""
         paths = {
@@ -100,7 +105,7 @@ class InputFiles:
         vectors = read_embeddings(table, self.ids)
         check_scale(vectors.x, table)
         attributes = read_attributes(
-            facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names, keep_label=self.keep_label
+            facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names, keep_label=self.kept_labels
         )
         chosen = names or [name for name, a in attributes.items() if numbers or not a.is_numeric]
         notes = [

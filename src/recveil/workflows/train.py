@@ -155,7 +155,7 @@ def _train(data: Dataset, request: TrainRequest) -> tuple[TrainResult, DefendedR
         privacy=privacy,
         timings=clock.seconds,
         command_line=list(request.command_line),
-        **{**audits, "warnings": [*audits.get("warnings", []), *_describe_privacy(released, request)]},
+        **{**audits, "warnings": [*data.notes, *audits.get("warnings", []), *_describe_privacy(released, request)]},
     )
     return result, released
 

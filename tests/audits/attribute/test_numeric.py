@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from recveil.attacks.attribute.regressors import REGRESSIONS
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.audits.attribute.numeric import audit_numeric_attribute
 from recveil.core.errors import DataError
-from recveil.core.result_parts import NumericTarget
+from recveil.core.result_parts import NumericTarget, Verdict
 from recveil.core.types import Attribute
 
 QUICK, FIVE = CrossValidation(3, 1), CrossValidation(5, 1)
@@ -91,3 +94,34 @@ def test_too_few_or_too_equal_values_are_refused() -> None:
         audit_numeric_attribute(rng.normal(size=(100, 3)), number(np.ones(100)))
     with pytest.raises(DataError, match="a class, not a number"):
         audit_numeric_attribute(rng.normal(size=(3, 3)), Attribute("g", np.zeros(3, dtype=np.int64), ("a",)))
+
+
+@pytest.fixture
+def two_regressions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the mean and the quickest regression."""
+    for name in set(REGRESSIONS) - {"mean", "ridge"}:
+        monkeypatch.delitem(REGRESSIONS, name)
+
+
+@pytest.mark.usefixtures("two_regressions")
+def test_repeats_are_added_while_the_audit_of_a_number_is_inconclusive() -> None:
+    rng = np.random.default_rng(8)
+    x, values = rng.normal(size=(4000, 3)), rng.normal(size=4000)
+    inconclusive = values + 0.055 * x[:, 0]
+    once = audit_numeric_attribute(x, number(inconclusive), rules=replace(FIVE, repeats=1))
+    more = audit_numeric_attribute(x, number(inconclusive), rules=replace(FIVE, repeats=1, max_repeats=4))
+    assert (once.verdict, once.repeats_used) == (Verdict.INCONCLUSIVE, 1)
+    assert "More repeats may resolve it" in once.sentence
+    assert more.repeats_used > 1
+    assert more.to_result().repeats_used == more.repeats_used
+    assert len(more.fold_advantages) == FIVE.folds * more.repeats_used
+
+
+@pytest.mark.usefixtures("two_regressions")
+def test_no_repeats_are_added_where_more_users_are_needed() -> None:
+    rng = np.random.default_rng(8)
+    audit = audit_numeric_attribute(
+        rng.normal(size=(120, 3)), number(rng.normal(size=120)), rules=replace(QUICK, max_repeats=10)
+    )
+    assert (audit.verdict, audit.repeats_used) == (Verdict.INCONCLUSIVE, QUICK.repeats)
+    assert "more users are needed" in audit.sentence

@@ -150,3 +150,22 @@ def test_a_class_of_copies_is_left_out() -> None:
     found = audit(x, Attribute("group", np.concatenate([np.arange(100) % 2, [2] * 6]), ("a", "b", "c")))
     assert found.labels == ("a", "b")
     assert "its 6 users are copies of 1" in found.notes[0]
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
+def test_near_copies_are_found_in_many_dimensions(noise: float) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((800, 16))
+    groups, notes = find_copies(np.r_[x, x[:400] + noise * rng.standard_normal((400, 16))], folds=5)
+    assert np.mean(groups[:400] == groups[800:]) > 0.95
+    assert "copies" in notes[0]
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 8, 32])
+def test_no_copies_are_found_where_there_are_none(dimensions: int) -> None:
+    rng = np.random.default_rng(6)
+    smooth = rng.standard_normal((1000, dimensions)) @ rng.standard_normal((dimensions, 32))
+    line = rng.uniform(size=(500, 1)) * rng.standard_normal((1, 32))
+    groups, notes = find_copies(np.r_[smooth, line], folds=5)
+    assert np.mean(np.bincount(groups)[groups] > 1) < 0.005
+    assert not notes

@@ -113,7 +113,7 @@ def test_every_kind_of_model_can_be_served(split: MemberSplit, model: object) ->
 def test_users_without_a_known_item_get_popular_items() -> None:
     user = np.repeat(np.arange(6), 4)
     item = np.array([0, 1, 2, 3] * 5 + [6, 7, 8, 9])
-    data = Dataset("stranger", user, item, None, np.arange(6), np.arange(10))
+    data = Dataset("stranger", user, item, np.arange(24), np.arange(6), np.arange(10))
     side = MemberPart(data, np.array([True, True, True, True, False, False]))
     platform = train_and_serve(
         side, make_small_model(), ServingPolicy(seen="kept", k=3), None, rng=np.random.default_rng(0)
@@ -228,3 +228,24 @@ def test_users_who_have_seen_all_released_items_get_them_again() -> None:
     unseen = [released - {*history} for history in watched.histories]
     assert listed == [items or released for items in unseen]
     assert 0 < sum(not items for items in unseen) < len(unseen)
+
+
+def test_without_times_the_order_of_the_rows_decides_nothing() -> None:
+    rng = np.random.default_rng(3)
+    user, item = np.unique(rng.integers((30, 25), size=(400, 2)), axis=0).T
+    data = Dataset("no times", user, item, None, np.arange(30), np.arange(25))
+    member = np.arange(30) % 2 == 0
+    platforms = [
+        train_and_serve(
+            MemberPart(data.take(rows), member),
+            make_small_model(),
+            ServingPolicy(k=5),
+            None,
+            rng=np.random.default_rng(0),
+        )
+        for rows in (np.arange(len(user)), rng.permutation(len(user)))
+    ]
+    np.testing.assert_array_equal(platforms[0].held_out, platforms[1].held_out)
+    np.testing.assert_array_equal(platforms[0].watched.lists, platforms[1].watched.lists)
+    last = dict(zip(user, item, strict=True))
+    assert np.mean([platforms[0].held_out[u] == last[u] for u in range(30)]) < 0.5  # no place in the file is favored

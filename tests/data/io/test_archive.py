@@ -120,6 +120,12 @@ def test_bytes_that_were_changed_are_noticed(tmp_path):
     check_refused(path, tmp_path, "damaged or cut short")
 
 
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    path = make_zip(tmp_path / "x.zip", {"\u00e9": b"x"})
+    path.write_bytes(path.read_bytes().replace("\u00e9".encode(), b"\xab\xab"))
+    check_refused(path, tmp_path, "damaged or cut short")
+
+
 def test_a_file_that_is_also_a_folder_is_refused(tmp_path, name):
     check_refused(make(tmp_path / name, {"a": b"x", "a/b": b"y"}), tmp_path, "cannot be unpacked")
 

@@ -206,3 +206,14 @@ def test_real_attributes(shared_data, monkeypatch):
     beauty = load_dataset("amazon-beauty-5core")
     assert beauty.time.min() == 0
     assert beauty.attributes == {}
+
+
+def test_labels_of_own_data_that_look_undisclosed_are_so_and_are_noted(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "interactions.csv").write_text("user_id,item_id\n" + "".join(f"{u},1\n" for u in range(6)))
+    (tmp_path / "own" / "users.csv").write_text(
+        "user_id,gender\n" + "".join(f"{u},{label}\n" for u, label in enumerate(["F", "M", "unknown"] * 2))
+    )
+    data = load_dataset(tmp_path / "own")
+    assert data.attributes["gender"].labels == ("F", "M")
+    assert any("2 users labelled 'unknown' are treated as undisclosed" in note for note in data.notes)

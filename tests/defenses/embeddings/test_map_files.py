@@ -119,3 +119,15 @@ def test_arrays_of_another_shape_or_type_are_refused(name: str, tmp_path: Path) 
             load_map(tmp_path / "map")
     write_map(tmp_path / "map", arrays, header)
     load_map(tmp_path / "map")
+
+
+@pytest.mark.parametrize("name", ["0.center", "0.A", "0.m"])
+def test_a_map_in_single_precision_is_applied_and_one_in_half_is_refused(name: str, tmp_path: Path) -> None:
+    arrays, header = save_gaussian(tmp_path / "map")
+    x = np.random.default_rng(1).standard_normal((6, 3)).astype(np.float32)
+    write_map(tmp_path / "single", {**arrays, name: arrays[name].astype(np.float32)}, header)
+    expected = load_map(tmp_path / "map").transform(x, ["f", "m"] * 3)
+    np.testing.assert_allclose(load_map(tmp_path / "single").transform(x, ["f", "m"] * 3), expected, atol=1e-4)
+    write_map(tmp_path / "half", {**arrays, name: arrays[name].astype(np.float16)}, header)
+    with pytest.raises(DataError, match="not an array of finite numbers"):
+        load_map(tmp_path / "half")

@@ -20,7 +20,7 @@ from scipy import stats
 from recveil.attacks.attribute.classifiers import Classifier, as_attack
 from recveil.attacks.attribute.panels import is_blind, make_panel
 from recveil.attacks.attribute.tasks import Attack
-from recveil.audits.attribute.folds import AttackedUsers, CrossValidation, FoldTrial, run_repeats
+from recveil.audits.attribute.folds import AttackedUsers, CrossValidation, FoldTrial, add_repeats, run_repeats
 from recveil.audits.attribute.user_order import find_copies, order_users
 from recveil.audits.verdicts import MARGIN, MAX_USEFUL_REPEATS, METRICS, TargetAudit
 from recveil.core.errors import DataError, UsageError
@@ -108,14 +108,14 @@ def _attack_until_resolved(
             trials[name] += each
         headline = _select_headline_trials(trials)
         found = _summarize_trials(trials, headline, labels, rules, margin=margin, d=users.x.shape[1])
-        first, more = rules.repeats, min(2 * rules.repeats, rules.max_repeats)
-        resolution = _compute_resolution(found.counts, margin, replace(rules, repeats=max(first, rules.max_repeats)))
-        is_late = (time.monotonic() - start) * more / first > rules.max_seconds
+        first, most = rules.repeats, max(rules.repeats, rules.max_repeats)
+        resolution = _compute_resolution(found.counts, margin, replace(rules, repeats=most))
         if found.verdict is not Verdict.INCONCLUSIVE or found.headline.degenerate or resolution >= 2 * margin:
             return found
-        if more <= first or is_late:
+        more = add_repeats(rules, start)
+        if more is None:
             return found
-        rules = replace(rules, repeats=more)
+        rules = more
 
 
 def _summarize_trials(

@@ -6,6 +6,7 @@ how well each attack does and what its predictions mean; the attacked users are 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,15 @@ from recveil.core.option_types import CountOrZero, Folds, LeakRatio, NonNegative
 from recveil.core.random import make_generator
 from recveil.core.types import FloatArray, IntArray, Scores
 
-__all__ = ["AttackedUsers", "CrossValidation", "FoldTrial", "draw_folds", "run_attacks_on_folds", "run_repeats"]
+__all__ = [
+    "AttackedUsers",
+    "CrossValidation",
+    "FoldTrial",
+    "add_repeats",
+    "draw_folds",
+    "run_attacks_on_folds",
+    "run_repeats",
+]
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,18 @@ class CrossValidation:
     def test_share(self) -> float:
         """Attacked users over known users, n_test / n_train."""
         return (1 / self.folds) / (self.leak_ratio or 1 - 1 / self.folds)
+
+
+def add_repeats(rules: CrossValidation, start: float) -> CrossValidation | None:
+    """Return the rules with twice the repeats, up to their limit; None if that is reached or would take too long.
+
+    Args:
+        rules: rules whose repeats have all been run.
+        start: `time.monotonic()` when they were begun.
+    """
+    more = min(2 * rules.repeats, rules.max_repeats)
+    is_late = (time.monotonic() - start) * more / rules.repeats > rules.max_seconds
+    return None if more <= rules.repeats or is_late else replace(rules, repeats=more)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,17 +9,18 @@ predictions on the line, against the mean of the users the attacker knows.
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import stats
 
 from recveil.attacks.attribute.regressors import REGRESSIONS, guess_numbers
-from recveil.audits.attribute.folds import CrossValidation, draw_folds
+from recveil.audits.attribute.folds import CrossValidation, add_repeats, draw_folds
 from recveil.audits.attribute.user_order import find_copies, order_users
-from recveil.audits.verdicts import MARGIN, judge_advantage
+from recveil.audits.verdicts import MARGIN, MAX_USEFUL_REPEATS, judge_advantage
 from recveil.core.errors import DataError
 from recveil.core.random import make_generator
 from recveil.core.result_parts import NumericAttackResult, NumericHeadline, NumericTarget, Verdict
@@ -53,6 +54,8 @@ class NumericAudit:
     n_undisclosed: int = 0
     notes: list[str] = field(default_factory=list)
     fold_advantages: FloatArray = field(default_factory=lambda: np.empty(0), repr=False)
+    repeats_used: int = 0
+    best_resolution: float = math.inf
 
     @property
     def verdict(self) -> Verdict:
@@ -77,10 +80,12 @@ class NumericAudit:
             return f"An attacker can infer {name}: {numbers}."
         if self.verdict is Verdict.NONE:
             return f"No leak of {name} found: {numbers}, under the margin of {self.margin:g}."
-        return (
-            f"The audit of {name} is inconclusive: {numbers}. "
-            f"With {self.n:,} users it detects a correlation of {self.resolution:.2f} or more with 95 % power."
-        )
+        power = f"With {self.n:,} users it detects a correlation of {self.resolution:.2f} or more with 95 % power"
+        if not self.best_resolution < 2 * self.margin:
+            return f"The audit of {name} is inconclusive: {numbers}. {power}; more users are needed for less."
+        advice = " More repeats may resolve it." if self.repeats_used < MAX_USEFUL_REPEATS else ""
+        repeats = f"{self.repeats_used} repeat{'s' * (self.repeats_used != 1)} of cross-validation"
+        return f"The audit of {name} is inconclusive after {repeats}: {numbers}. {power}.{advice}"
 
     def to_result(self) -> NumericTarget:
         """Return the audit as a part of a result document."""
@@ -100,6 +105,7 @@ class NumericAudit:
             attacks=self.attacks,
             notes=self.notes,
             n_undisclosed=self.n_undisclosed,
+            repeats_used=self.repeats_used,
         )
 
 
@@ -148,28 +154,61 @@ def audit_numeric_attribute(
     n = len(values)
     groups, copies = find_copies(x, rules.folds)
     notes = [*notes, *(f"{attribute.name}: {note}" for note in copies)]
-    predictions = _run_regressions(x, values, rules, seed, groups)
+    audit = _regress_until_resolved(x, values, groups, rules=rules, margin=margin, seed=seed)
+    return replace(audit, target=attribute.name, n_undisclosed=n_rows - n, notes=notes)
+
+
+def _regress_until_resolved(
+    x: FloatArray, values: FloatArray, groups: IntArray, *, rules: CrossValidation, margin: float, seed: int
+) -> NumericAudit:
+    """Run the regressions, and add repeats while the audit is inconclusive and repeats can resolve it."""
+    start, first = time.monotonic(), 0
+    predictions: dict[str, list[FoldPredictions]] = {name: [] for name in REGRESSIONS}
+    while True:
+        for name, each in _run_regressions(x, values, rules, seed, groups, first).items():
+            predictions[name] += each
+        audit, first = _summarize_audit(predictions, values, rules, margin), rules.repeats
+        most = replace(rules, repeats=max(rules.repeats, rules.max_repeats))
+        is_open = audit.verdict is Verdict.INCONCLUSIVE and not audit.headline.degenerate
+        if not is_open or _compute_resolution(len(values), most, margin) >= 2 * margin:
+            return audit
+        more = add_repeats(rules, start)
+        if more is None:
+            return audit
+        rules = more
+
+
+def _summarize_audit(
+    predictions: dict[str, list[FoldPredictions]], values: FloatArray, rules: CrossValidation, margin: float
+) -> NumericAudit:
+    """Summarize what the regressions reached; name, notes and undisclosed users are not set."""
+    n = len(values)
     candidates = [each for name, each in predictions.items() if name != BLIND_ATTACK]
     headline = [max(fold, key=lambda p: _correlate(*p.inner) ** 2) for fold in zip(*candidates, strict=True)]
-    shares = {name: c / len(headline) for name, c in sorted(Counter(p.attack for p in headline).items())}
     signed = np.array([_correlate_signed(p) for p in headline])
-    error = 1 / np.sqrt(n)
-    errors_needed = compute_detection_threshold(rules.folds, rules.repeats, rules.test_share)
+    best = replace(rules, repeats=max(rules.repeats, MAX_USEFUL_REPEATS))
     return NumericAudit(
-        target=attribute.name,
+        target="",
         n=n,
         mean=float(values.mean()),
         spread=float(values.std()),
         attacks={name: _summarize_predictions(each, rules, n) for name, each in predictions.items()},
         headline=_summarize_predictions(headline, rules, n),
-        fold_shares=shares,
+        fold_shares={name: c / len(headline) for name, c in sorted(Counter(p.attack for p in headline).items())},
         p_value=compute_corrected_p(signed, rules.test_share, 0.0, two_sided=False),
         margin=margin,
-        resolution=float(max(errors_needed * error, margin + stats.norm.ppf(TARGET_POWER) * error)),
-        n_undisclosed=n_rows - n,
-        notes=notes,
+        resolution=_compute_resolution(n, rules, margin),
         fold_advantages=signed,
+        repeats_used=rules.repeats,
+        best_resolution=_compute_resolution(n, best, margin),
     )
+
+
+def _compute_resolution(n: int, rules: CrossValidation, margin: float) -> float:
+    """Compute the smallest correlation that, once an attacker has it, is called a leak with 95 % power."""
+    error = 1 / math.sqrt(n)
+    errors_needed = compute_detection_threshold(rules.folds, rules.repeats, rules.test_share)
+    return float(max(errors_needed * error, margin + stats.norm.ppf(TARGET_POWER) * error))
 
 
 def _select_known(x: FloatArray, attribute: Attribute) -> tuple[FloatArray, FloatArray, list[str]]:
@@ -188,20 +227,21 @@ def _select_known(x: FloatArray, attribute: Attribute) -> tuple[FloatArray, Floa
 
 
 def _run_regressions(
-    x: FloatArray, values: FloatArray, rules: CrossValidation, seed: int, groups: IntArray
+    x: FloatArray, values: FloatArray, rules: CrossValidation, seed: int, groups: IntArray, first: int
 ) -> dict[str, list[FoldPredictions]]:
-    """Run each regression on every fold; folds are stratified by the value."""
+    """Run each regression on every fold of the repeats from `first` on; folds are stratified by the value."""
     places = np.argsort(np.argsort(values, kind="stable"), kind="stable")
     strata = places * min(MAX_STRATA, len(values) // (2 * rules.folds)) // len(values)
     splits = [
         s
-        for repeat in range(rules.repeats)
+        for repeat in range(first, rules.repeats)
         for s in draw_folds(strata, rules, make_generator(seed, "folds", repeat), groups)
     ]
     tasks = [task for outer, inners in splits for task in (outer, *inners)]
     predictions = {}
     for name in REGRESSIONS:
-        guesses = iter(guess_numbers(name, x, values, tasks, rng=make_generator(seed, "attack", name)))
+        rng = make_generator(seed, "attack", name, *([first] if first else []))
+        guesses = iter(guess_numbers(name, x, values, tasks, rng=rng))
         predictions[name] = [
             FoldPredictions(
                 name,

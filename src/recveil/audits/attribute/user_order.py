@@ -29,16 +29,19 @@ MAX_COPIES = 10
 MIN_DISTINCT_SHARE = 0.25
 """Where fewer of the rows are distinct, rows do not tell users apart and equal rows are no copies."""
 
-NEAR_RATIO = 0.02
-"""A near copy is closer than this share of the distance to the neighbors beyond all copies."""
+NEAR_RATIO = 0.25
+"""A near copy is closer than this share of the distance to the neighbors beyond all copies, or than a smaller one."""
 
 CHANCE_OF_NEAR_COPY = 1e-4
 """Bound on the probability that a user of a smooth distribution is taken for a near copy."""
 
 MAX_DIMENSIONS = 6
-"""Near copies are searched among random projections to this many dimensions, in which a tree is quick."""
+"""Neighbors are searched in random projections to this many dimensions, in which a tree is quick."""
 
+MAX_ESTIMATED_DIMENSION = 50.0
 MIN_USERS_FOR_NEAR_COPIES = 50
+MAX_USERS_COMPARED = 5_000
+"""Up to so many users are all compared with each other."""
 
 
 def order_users(x: FloatArray, codes: FloatArray | IntArray, seed: int, ids: Ids | None = None) -> IntArray:
@@ -107,30 +110,67 @@ def _join_near_copies(x: FloatArray, groups: IntArray, distinct: IntArray) -> In
     """Join groups whose first rows (`distinct`) are far closer than the distance between neighbors.
 
     With q dimensions of a smooth distribution the nearest of k neighbors lies within a share r of the distance to the
-    k-th with a probability of about (k - 1) r^q; r is chosen by it. Copies are searched in random projections.
+    k-th with a probability of about (k - 1) r^q; r is chosen by it, with the dimension found around each user.
     """
     n, k = len(distinct), MAX_COPIES + 2
     if n < MIN_USERS_FOR_NEAR_COPIES:
         return groups
-    z = _project_rows(np.asarray(x[distinct], dtype=np.float64))
-    ratio = min(NEAR_RATIO, (CHANCE_OF_NEAR_COPY / (k - 1)) ** (1 / z.shape[1]))
-    distance, neighbor = cKDTree(z).query(z, k + 1)
-    row, place = np.nonzero(distance[:, 1:k] < ratio * distance[:, k:])
+    distance, neighbor = _find_neighbors(np.asarray(x[distinct], dtype=np.float64), k)
+    chance = (CHANCE_OF_NEAR_COPY / (k - 1)) ** (1 / _estimate_dimensions(distance, neighbor))
+    ratio = np.minimum(NEAR_RATIO, chance)
+    row, place = np.nonzero(distance[:, :-1] < (ratio * distance[:, -1])[:, None])
     if not len(row):
         return groups
     links = sparse.coo_matrix(
-        (np.ones(len(row)), (groups[distinct[row]], groups[distinct[neighbor[row, place + 1]]])),
+        (np.ones(len(row)), (groups[distinct[row]], groups[distinct[neighbor[row, place]]])),
         shape=(groups.max() + 1, groups.max() + 1),
     )
     merged: IntArray = connected_components(links, directed=False)[1][groups].astype(np.int64)
     return merged
 
 
-def _project_rows(x: FloatArray) -> FloatArray:
-    """Standardize the columns and project them to at most MAX_DIMENSIONS."""
+def _find_neighbors(x: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
+    """Find the k nearest other rows, after columns were standardized; of many rows in random projections."""
+    z = _standardize_columns(x)
+    if len(z) > MAX_USERS_COMPARED:
+        z = _project_rows(z)
+        distance, neighbor = cKDTree(z).query(z, k + 1)
+    else:
+        from sklearn.neighbors import NearestNeighbors
+
+        # The brute search loses the digits of small distances, so they are computed again.
+        neighbor = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(z).kneighbors(z, return_distance=False)
+        distance = np.stack([np.sqrt(np.square(z - z[column]).sum(axis=1)) for column in neighbor.T], axis=1)
+        order = np.argsort(distance, axis=1, kind="stable")
+        distance, neighbor = np.take_along_axis(distance, order, 1), np.take_along_axis(neighbor, order, 1)
+    return distance[:, 1:], neighbor[:, 1:].astype(np.int64)
+
+
+def _estimate_dimensions(distance: FloatArray, neighbor: IntArray) -> FloatArray:
+    """Estimate the dimension that users spread in around each user (after Levina and Bickel 2004).
+
+    Of k points in a ball of q dimensions, q log(r_k / r_j) is on average the sum of 1 / i for i from j to k - 1. The
+    nearer half of the neighbors is left out, since copies may be among them, and neighbors are averaged by the median.
+    """
+    k = distance.shape[1]
+    ranks = np.arange(k // 2, k)
+    expected = sum(np.sum(1 / np.arange(j, k)) for j in ranks)
+    tiny = np.finfo(np.float64).tiny
+    spread = np.log((distance[:, -1:] + tiny) / (distance[:, ranks - 1] + tiny)).sum(axis=1)
+    typical = np.median(spread[neighbor], axis=1)
+    dimensions: FloatArray = np.clip(expected / np.maximum(typical, tiny), 1.0, MAX_ESTIMATED_DIMENSION)
+    return dimensions
+
+
+def _standardize_columns(x: FloatArray) -> FloatArray:
     spread = x.std(axis=0)
     varies = spread > 0
     z: FloatArray = (x[:, varies] - x[:, varies].mean(axis=0)) / spread[varies]
+    return z
+
+
+def _project_rows(z: FloatArray) -> FloatArray:
+    """Project standardized columns to at most MAX_DIMENSIONS."""
     if z.shape[1] <= MAX_DIMENSIONS:
         return z
     directions = np.random.default_rng(0).standard_normal((z.shape[1], MAX_DIMENSIONS))

@@ -18,8 +18,10 @@ from recveil.core.device import use_one_thread
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.membership_parts import ServedHits
 from recveil.core.protocols import FoldInRecommender, ListDefense, PrivateRecommender, Recommender
+from recveil.core.random import make_generator
 from recveil.core.types import BoolArray, Dataset, Estimate, FloatArray, IntArray, ReferenceSignals, Split, Watched
 from recveil.data.member_split import MemberPart
+from recveil.data.splits import draw_row_keys
 from recveil.metrics.ranking import collect_seen_items, estimate_difference, estimate_mean
 from recveil.models.scoring import keep_released_items, top_k
 
@@ -319,9 +321,11 @@ def _score_by_fold_in(
 def _hold_out_newest(data: Dataset) -> tuple[Dataset, IntArray]:
     """Return the histories without their newest item, and that item.
 
-    It is -1 for users who have too few items.
+    It is -1 for users who have too few items. Without times the item is drawn at random; the order of the rows decides
+    nothing.
     """
-    order = np.lexsort((np.arange(len(data)) if data.time is None else data.time, data.user))
+    times = draw_row_keys(data, make_generator(0, "held out")) if data.time is None else data.time
+    order = np.lexsort((data.item, times, data.user))
     size = np.bincount(data.user, minlength=data.n_users)
     if not size.all():
         raise DataError(

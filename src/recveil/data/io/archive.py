@@ -34,7 +34,8 @@ MIN_UNPACKED_BYTES = 64 * 2**20
 """Size up to which any archive is unpacked."""
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _CHUNK_BYTES = 1 << 20
-_DAMAGE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError)
+_DAMAGE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, UnicodeDecodeError)
+"""Errors of the libraries on damaged archives; the last one on names of members."""
 
 
 def is_archive(path: str | Path) -> bool:

@@ -31,19 +31,11 @@ MAX_CLASSES = 200
 
 _EMPTY_WORDS = ("", "nan", "null")
 _UNDISCLOSED_WORDS = (
-    "-",
-    "--",
-    "?",
-    "unknown",
-    "n/a",
-    "na",
-    "none",
-    "missing",
-    "undisclosed",
-    "not specified",
-    "prefer not to say",
-)
-_UNDISCLOSED_NUMBERS = (-1.0, 999.0, 9999.0)
+    "-", "--", "?", "??", "unknown", "unk", "<unk>", "<na>", "#n/a", "n/a", "n.a.", "na", "nil", "none", "(none)",
+    "missing", "undefined", "undisclosed", "not disclosed", "unspecified", "not specified", "not stated",
+    "not available", "not applicable", "no answer", "prefer not to say", "prefer not to answer", "decline to answer",
+)  # fmt: skip
+_UNDISCLOSED_NUMBERS = (-1.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 _MAX_EXACT_INTEGER = 2.0**53
 """Whole numbers up to this size are exact as 64-bit floats."""
 
@@ -111,8 +103,8 @@ def make_attributes(
 def is_undisclosed_label(label: str, labels: Collection[str] = ()) -> bool:
     """Tell whether a label stands for an undisclosed value, such as "unknown", "N/A" or -1.
 
-    A number does only among other numbers that it is apart from: -1 where two or more others are and none is negative,
-    999 and 9999 where two or more others are and all are less than half of it.
+    Numbers such as -1 and 9999 do only where two or more other labels are: among words, or among numbers that they
+    are apart from. A negative one is where no other number is negative, 9999 where all are less than half of it.
 
     Args:
         label: the label, of any case.
@@ -127,17 +119,20 @@ def is_undisclosed_label(label: str, labels: Collection[str] = ()) -> bool:
 def _find_number_codes(labels: Collection[str]) -> list[str]:
     """Find the labels among numbers that stand for an undisclosed value."""
     words = [label for label in labels if label.strip().lower() not in (*_EMPTY_WORDS, *_UNDISCLOSED_WORDS)]
+    numbers = {word: number for word in words if (number := _parse_number(word)) is not None}
+    codes = {word: number for word, number in numbers.items() if number in _UNDISCLOSED_NUMBERS}
+    if len(words) - len(codes) < 2:
+        return []
+    others = [number for word, number in numbers.items() if word not in codes]
+    low, high = min(others, default=0.0), max(others, default=0.0)
+    return [word for word, code in codes.items() if (low >= 0 if code < 0 else high < code / 2)]
+
+
+def _parse_number(text: str) -> float | None:
     try:
-        numbers = np.array([float(word) for word in words], dtype=np.float64)
+        return float(text)
     except ValueError:
-        return []
-    is_code = np.isin(numbers, _UNDISCLOSED_NUMBERS)
-    others = numbers[~is_code]
-    if len(others) < 2:
-        return []
-    low, high = others.min(), others.max()
-    apart = np.where(numbers < 0, low >= 0, high < numbers / 2)
-    return [word for word, code in zip(words, is_code & apart, strict=True) if code]
+        return None
 
 
 def _drop_undisclosed_labels(

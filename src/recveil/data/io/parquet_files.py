@@ -22,9 +22,9 @@ def read_parquet(path: Path) -> pa.Table:
     """
     try:
         table = pyarrow.parquet.read_table(path, partitioning=None)
-        for place, field in enumerate(table.schema):
+        for place, (name, field) in enumerate(zip(table.column_names, table.schema, strict=True)):
             if str(field.type) in _VIEW_TYPES:
-                table = table.set_column(place, field.name, table.column(place).cast(_VIEW_TYPES[str(field.type)]))
-    except (pa.ArrowException, OSError) as error:
+                table = table.set_column(place, name, table.column(place).cast(_VIEW_TYPES[str(field.type)]))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last one: names of columns
         raise DataError(f"{path} is not a whole Parquet file. Download or write it again.") from error
     return table

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
-from recveil.core.types import Attribute, Dataset, FloatArray, IntArray
-from recveil.data.io.attributes import make_attributes
+from recveil.core.types import Dataset, FloatArray, IntArray
+from recveil.data.io.attributes import AttributeTable, make_attributes
 from recveil.data.io.parquet_files import read_parquet
 from recveil.data.io.text import cast_to_text, check_file, detect_delimiter, narrow_column, read_delimited
 
@@ -188,6 +188,7 @@ def build_dataset(
     numeric: Sequence[str] = (),
     bins: Mapping[str, Sequence[float]] | None = None,
     keep: Sequence[str] = (),
+    keep_label: Collection[str] | None = None,
 ) -> Dataset:
     """Build a data set from a table of interactions and a table of users.
 
@@ -202,6 +203,7 @@ def build_dataset(
         numeric: columns to keep as numbers instead of classes.
         bins: columns to cut into classes, with the lower edges of all classes but the first.
         keep: columns to make attributes however many values they have.
+        keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
 
     Raises:
         DataError: a table is empty, lacks a column, or its ids are missing or do not match.
@@ -218,13 +220,13 @@ def build_dataset(
     )
     time_name = find_column(interactions, TIME_NAMES)
     time = None if time_name is None else _parse_times(interactions.column(time_name), name)
-    attributes: dict[str, Attribute] = {}
+    attributes = AttributeTable({})
     if users is not None:
         rows = _find_user_rows(user_ids, users, name)
         columns = users.drop_columns([require_column(users, USER_NAMES, name)]).take(pa.array(rows, mask=rows < 0))
-        # The labels of a data set are those of its publisher: `none` may be an occupation.
-        attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep, keep_label=None)
-    return Dataset(name, user, item, time, user_ids, item_ids, attributes)
+        attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep, keep_label=keep_label)
+    notes = () if keep_label is None else attributes.notes
+    return Dataset(name, user, item, time, user_ids, item_ids, dict(attributes), notes)
 
 
 def _file_suffix(path: Path) -> str:

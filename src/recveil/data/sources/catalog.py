@@ -131,7 +131,9 @@ def load_dataset(
         item_core=default.item_core if item_core is None else item_core,
         min_rating=min_rating,
     )
-    return clean_dataset(raw, known, cleaning, numeric=numeric, bins=bins, keep=keep)
+    # The labels of a public data set are those of its publisher: `none` is an occupation of ML-100K.
+    keep_label = None if known in SOURCES else ()
+    return clean_dataset(raw, known, cleaning, numeric=numeric, bins=bins, keep=keep, keep_label=keep_label)
 
 
 def find_data(name: str) -> Path | None:

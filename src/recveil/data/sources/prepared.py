@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
 from recveil.data.cleaning import mask_implausible_ages
 from recveil.data.io.tables import RawTables, read_raw
 from recveil.data.sources import amazon, lastfm
@@ -21,6 +24,13 @@ def _read_book_crossing(folder: Path) -> RawTables:
     """
     raw = read_raw(folder)
     return raw if raw.users is None else replace(raw, users=mask_implausible_ages(raw.users))
+
+
+def _read_in_order(folder: Path) -> RawTables:
+    """Read a data set whose publisher lists each user's items in order of time; the row numbers serve as times."""
+    raw = read_raw(folder)
+    times = pa.array(np.arange(raw.interactions.num_rows))
+    return replace(raw, interactions=raw.interactions.append_column("timestamp", times))
 
 
 def _describe_prepared(
@@ -60,6 +70,7 @@ SOURCES: dict[str, Source] = {
         amazon.LICENSE,
         amazon.CITATION,
         "salesforce/ICLRec",
+        read=_read_in_order,
     ),
     "amazon-digital-music-cure4rec": _describe_prepared(
         "Amazon Digital Music as filtered for CURE4Rec, without attributes",

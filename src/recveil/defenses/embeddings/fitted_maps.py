@@ -47,10 +47,11 @@ class AffineMap:
 
     def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         """Carry the users by the map of their class, in float64."""
+        center, A, m = self.center.double(), self.A.double(), self.m.double()
         out = torch.empty(x.shape, dtype=torch.float64, device=x.device)
-        for k in range(len(self.A)):  # code -1 is row K, the last
-            rows = (codes == k) if k < len(self.A) - 1 else (codes < 0)
-            out[rows] = (x[rows].double() - self.center[k]) @ self.A[k] + self.m
+        for k in range(len(A)):  # code -1 is row K, the last
+            rows = (codes == k) if k < len(A) - 1 else (codes < 0)
+            out[rows] = (x[rows].double() - center[k]) @ A[k] + m
         return out
 
     def to_tensors(self) -> dict[str, torch.Tensor]:

@@ -182,8 +182,8 @@ def _read_stage(kind: str, number: int, arrays: dict[str, NDArray[Any]], path: s
     prefix = f"{number}."
     parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     for name, array in parts.items():
-        kind_of_number = np.integer if name == "keys" else np.floating
-        if not array.ndim or not np.issubdtype(array.dtype, kind_of_number) or not np.isfinite(array).all():
+        is_number = array.dtype.kind in "iu" if name == "keys" else array.dtype in (np.float32, np.float64)
+        if not array.ndim or not is_number or not np.isfinite(array).all():
             raise DataError(f"'{name}' of the map in {path} is not an array of finite numbers. {ADVICE}")
     try:
         keys = parts.pop("keys")
