@@ -83,9 +83,9 @@ def cloak(options: CloakOptions) -> None:
     Strong attackers check the table (of a large one a sample) before it is handed over. If they find more than the
     margin, or more than before, the first sentence says so and the command exits 1 unless --allow-leak is given.
 
-    Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
+    Example: recveil cloak users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
-    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids_path)
+    check_inputs_exist(options.table_path, options.attributes, options.run, options.ids_path)
     check_inputs_exist(options.item_embeddings, options.interactions)
     from recveil.workflows.cloak import cloak_files
     from recveil.workflows.cloak_table import CloakRequest

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -19,11 +19,16 @@ from recveil.cli.output import guard
 from recveil.core.errors import UsageError
 from recveil.core.json_files import parse_json
 
+if TYPE_CHECKING:
+    from recveil.data.io.vectors import Layout
+
 __all__ = [
     "AuditRuleOptions",
     "CommonOptions",
     "TableOptions",
+    "choose_one",
     "parse_bins",
+    "parse_layout",
     "parse_names",
     "parse_options",
     "takes",
@@ -46,6 +51,17 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout;
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; errors are still printed.")]
 Seed = Annotated[int, typer.Option(help="Seed; the same seed gives the same numbers.", min=0)]
 Device = Annotated[str | None, typer.Option(help="Torch device: cpu, cuda or cuda:N; the best one by default.")]
+TableArgument = Annotated[
+    Path | None, typer.Argument(metavar="[TABLE]", help="User vectors, as by --embeddings.", show_default=False)
+]
+VectorNames = Annotated[
+    str,
+    typer.Option(help="Columns that hold the vectors, separated by commas, or the array; dim_* for all that fit."),
+]
+IdName = Annotated[str, typer.Option(help="Column or array that holds the user ids; user_id by default.")]
+Undisclosed = Annotated[
+    list[str] | None, typer.Option(help="Label of users who did not disclose, such as unspecified. Repeatable.")
+]
 Strength = Annotated[float, typer.Option(help="Strength of the defense, from 0 (none) to 1 (all of it).")]
 
 
@@ -68,16 +84,22 @@ class CommonOptions:
 class TableOptions:
     """Options that name the tables of a release."""
 
+    table: TableArgument = None
     embeddings: Annotated[
         Path | None,
         typer.Option(
-            help="User vectors: user_id with embedding, or with emb_0, emb_1, ...; .parquet .csv .npy .safetensors, or "
-            "a folder of Parquet files, which may be larger than memory."
+            help="User vectors: user_id with embedding, or with emb_0, emb_1, ..., or as named by --vectors; .parquet "
+            ".feather .csv .jsonl .npy .npz .pt .safetensors .h5 .keras .w2v, or a folder of Parquet files, which may "
+            "be larger than memory."
         ),
     ] = None
+    vectors: VectorNames = ""
+    id: IdName = ""
     attributes: Annotated[
         Path | None,
-        typer.Option(help="Attributes: user_id and one column each; empty = undisclosed. A large table may hold them."),
+        typer.Option(
+            help="Attributes: user_id and one column each; empty = undisclosed. Not needed if the table holds them."
+        ),
     ] = None
     run: Annotated[Path | None, typer.Option(help="Folder written by `recveil train`, in place of the two tables.")] = (
         None
@@ -85,8 +107,8 @@ class TableOptions:
     ids: Annotated[
         Path | None,
         typer.Option(
-            help="File with the ids of the rows, for a .npy or safetensors file without any, or row-number if the ids "
-            "are 0, 1, 2, ..."
+            help="File with the ids of the rows, for a file of arrays without any, or row-number if the ids are 0, 1, "
+            "2, ..."
         ),
     ] = None
     target: Target = ""
@@ -101,11 +123,17 @@ class TableOptions:
         list[str] | None,
         typer.Option(help="Label to keep as a class though it looks undisclosed, such as none or -1. Repeatable."),
     ] = None
+    undisclosed: Undisclosed = None
     item_embeddings: Annotated[Path | None, typer.Option(help="Item vectors: item_id with embedding.")] = None
     interactions: Annotated[Path | None, typer.Option(help="Interactions: user_id, item_id[, timestamp].")] = None
     stream: Annotated[
         bool, typer.Option("--stream", help="Read and write in blocks, as for folders and files of more than 1 GiB.")
     ] = False
+
+    @property
+    def table_path(self) -> Path | None:
+        """The table of vectors, named by its option or without one."""
+        return choose_one("embeddings", self.embeddings, self.table)
 
     @property
     def ids_path(self) -> Path | None:
@@ -175,6 +203,24 @@ def _check_numbers(values: Mapping[str, object]) -> None:
             raise UsageError(f"`{name}` is {value}. It should be a finite number.")
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
             raise UsageError(f"`{name}` is too large. It should be less than or equal to {MAX_INTEGER}.")
+
+
+def choose_one(name: str, option: Path | None, argument: Path | None) -> Path | None:
+    """Return the path that was given, by the option or without one.
+
+    Raises:
+        UsageError: both were given.
+    """
+    if option is not None and argument is not None:
+        raise UsageError(f"`{name}` is {option}, and {argument} was given as well. Leave one of them out.")
+    return argument if option is None else option
+
+
+def parse_layout(vectors: str, key: str) -> Layout:
+    """Parse the names of the columns or arrays that hold vectors and ids."""
+    from recveil.data.io.vectors import Layout
+
+    return Layout(tuple(parse_names(vectors)), key)
 
 
 def parse_names(text: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recveil.attacks.attribute.panels import is_blind, missing_members, panel_names
@@ -113,6 +113,9 @@ def audit_files(
     """
     outputs = outputs or AuditOutputs()
     outputs.check([*files.list_paths(), ("before", before)])
+    protocol = replace(protocol, surface=protocol.surface or ("lists" if files.has_lists_alone else "user_vectors"))
+    if files.has_lists_alone and before is not None:
+        raise UsageError("`before` is an earlier table of vectors, and there are lists alone. Give `embeddings` too.")
     with hold_outputs(*outputs.paths.values()):
         result, vectors, audits = _audit_files(files, names, protocol, outputs, before, joint=joint, gates=gates)
         result = result.model_copy(update={"command_line": list(command_line)})
