@@ -15,7 +15,7 @@ from recveil.core.extras import import_extra
 from recveil.core.files import check_output_file, write_atomically
 from recveil.core.types import FloatArray
 from recveil.data.io.formats.format_types import ArrayFormat, TableFormat, cast_vectors
-from recveil.data.io.formats.registry import find_format, list_endings
+from recveil.data.io.formats.registry import find_format, get_ending, list_endings
 from recveil.data.io.vector_columns import is_list
 from recveil.data.io.vectors import Vectors, replace_vectors
 
@@ -40,7 +40,7 @@ def write_embeddings(path: str | Path, vectors: Vectors, x: FloatArray) -> None:
             f"The new vectors have the shape {x.shape}. It must be that of the old ones, {vectors.x.shape}."
         )
     path = check_vector_output(path, vectors)
-    file_format = find_format(path)
+    file_format = _find_output_format(path, vectors)
     original = vectors.path if _is_same_form(file_format, vectors) else None
     with write_atomically(path) as temporary:
         if isinstance(file_format, ArrayFormat):
@@ -61,7 +61,7 @@ def check_vector_output(path: str | Path, vectors: Vectors) -> Path:
     """
     path = check_output_file(path)
     try:
-        file_format = find_format(path)
+        file_format = _find_output_format(path, vectors)
     except DataError:
         raise UsageError(f"Cannot tell how to write {path}. Use {', '.join(list_endings(written=True))}.") from None
     if isinstance(file_format, TableFormat):
@@ -81,6 +81,13 @@ def check_vector_output(path: str | Path, vectors: Vectors) -> Path:
             f"A {file_format.name} file cannot hold ids that are text, so {path} would lose them. Write .parquet."
         )
     return path
+
+
+def _find_output_format(path: Path, vectors: Vectors) -> TableFormat | ArrayFormat:
+    """Find the format of an output; a .txt file has that of the input if it is one as well."""
+    if vectors.path is not None and get_ending(path) == get_ending(vectors.path) == ".txt":
+        return find_format(vectors.path)
+    return find_format(path)
 
 
 def _is_same_form(file_format: TableFormat | ArrayFormat, vectors: Vectors) -> bool:

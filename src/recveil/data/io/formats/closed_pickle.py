@@ -68,6 +68,8 @@ def read_structure(program: bytes) -> Any:
     machine = _Machine()
     for number, (instruction, argument, _) in enumerate(pickletools.genops(program)):
         if instruction.name == "STOP":
+            if not machine.stack or machine.stack[-1] is _MARK:
+                raise ValueError("no value")
             return machine.stack[-1]
         if number > MAX_INSTRUCTIONS:
             raise ValueError("too many instructions")

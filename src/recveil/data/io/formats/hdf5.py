@@ -32,7 +32,7 @@ def list_datasets(path: Path) -> dict[str, tuple[int, ...]]:
             shapes[name] = tuple(entry.shape)
 
     try:
-        with h5py.File(path, "r") as file:
+        with h5py.File(path, "r", locking=False) as file:
             file.visititems(add_shape)
     except DAMAGE_ERRORS as error:
         raise _refuse_damage(path) from error
@@ -43,7 +43,7 @@ def load_dataset(path: Path, name: str) -> NDArray[Any]:
     """Load one array; text comes as text."""
     h5py = import_extra("h5py", "hdf5", f"read {path.name}")
     try:
-        with h5py.File(path, "r") as file:
+        with h5py.File(path, "r", locking=False) as file:
             dataset = file[name]
             is_text = h5py.check_string_dtype(dataset.dtype) is not None
             return np.array(dataset.asstr()[()], dtype=str) if is_text else np.asarray(dataset[()])
@@ -58,7 +58,7 @@ def write_datasets(
     h5py = import_extra("h5py", "hdf5", f"write {path.name}")
     if original is not None:
         shutil.copyfile(original, path)
-    with h5py.File(path, "w" if original is None else "r+") as file:
+    with h5py.File(path, "w" if original is None else "r+", locking=False) as file:
         for name, x in arrays.items():
             if original is None:
                 file.create_dataset(name, data=x.astype(h5py.string_dtype()) if x.dtype.kind == "U" else x)
