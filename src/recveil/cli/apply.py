@@ -32,7 +32,7 @@ class ApplyOptions:
     embeddings: Annotated[Path, typer.Option(help="Vectors of later users, of the same model as those of the fit.")]
     out: Annotated[Path, typer.Option(help="File for the defended vectors, in the form of the input.")]
     saved_map: Annotated[
-        Path | None, typer.Argument(metavar="[MAP]", help="Saved map, as by --map.", show_default=False)
+        Path | None, typer.Argument(metavar="MAP", help="Saved map, as by --map.", show_default=False)
     ] = None
     map: Annotated[Path | None, typer.Option(help="Map that `recveil cloak --save-map` wrote.")] = None
     vectors: VectorNames = ""

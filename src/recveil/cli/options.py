@@ -5,16 +5,19 @@ The options of a command are a dataclass; `takes` makes a command of a function 
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
+from recveil.cli.addresses import parse_place, stage_addresses
 from recveil.cli.output import guard
 from recveil.core.errors import UsageError
 from recveil.core.json_files import parse_json
@@ -52,7 +55,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no s
 Seed = Annotated[int, typer.Option(help="Seed; the same seed gives the same numbers.", min=0)]
 Device = Annotated[str | None, typer.Option(help="Torch device: cpu, cuda or cuda:N; the best one by default.")]
 TableArgument = Annotated[
-    Path | None, typer.Argument(metavar="[TABLE]", help="User vectors, as by --embeddings.", show_default=False)
+    Path | None, typer.Argument(metavar="TABLE", help="User vectors, as by --embeddings.", show_default=False)
 ]
 VectorNames = Annotated[
     str,
@@ -166,9 +169,11 @@ def takes(options_type: type[T]) -> Callable[[Callable[[T], None]], Callable[...
     """Make a command of a function that receives its options as one object.
 
     Errors end the command with one sentence and the right exit code; argument names that the library puts in backticks
-    are shown as options.
+    are shown as options. Every path may be an address, which is copied to this machine or from it.
     """
-    hints = get_type_hints(options_type, include_extras=True)
+    plain_hints = get_type_hints(options_type, include_extras=True)
+    hints = {name: _accept_address(hint) for name, hint in plain_hints.items()}
+    path_options = [field.name for field in fields(options_type) if _is_path(hints[field.name])]  # type: ignore[arg-type]
     parameters = [
         Parameter(
             field.name,
@@ -183,17 +188,36 @@ def takes(options_type: type[T]) -> Callable[[Callable[[T], None]], Callable[...
     def decorate(command: Callable[[T], None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(**values: Any) -> None:
+            addresses: dict[str, str] = {}
+
             def check_and_run() -> None:
                 _check_numbers(values)
-                command(options_type(**values))
+                with stage_addresses(values, path_options, addresses) as staged:
+                    command(options_type(**staged))
 
-            guard(check_and_run, flags=flags)
+            guard(check_and_run, flags=flags, addresses=addresses)
 
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
         return run
 
     return decorate
+
+
+def _is_path(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and get_args(hint)[0] in (Path, Path | None)
+
+
+def _accept_address(hint: Any) -> Any:
+    """Let an option that is a path take an address as it is typed; `Path` would change it."""
+    if not _is_path(hint):
+        return hint
+    base, *details = get_args(hint)
+    changed = [copy.copy(detail) for detail in details]
+    for detail in changed:
+        if isinstance(detail, OptionInfo | ArgumentInfo):
+            detail.parser, detail.metavar = parse_place, detail.metavar or "<Path>"
+    return Annotated[(base, *changed)]
 
 
 def _check_numbers(values: Mapping[str, object]) -> None:

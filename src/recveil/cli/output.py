@@ -57,12 +57,15 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def guard(command: Callable[[], None], *, flags: Mapping[str, str] | None = None) -> None:
+def guard(
+    command: Callable[[], None], *, flags: Mapping[str, str] | None = None, addresses: Mapping[str, str] | None = None
+) -> None:
     """Run a command; turn what goes wrong into one sentence on stderr and the right exit code.
 
     Args:
         command: what to run.
         flags: options by the name of the argument; names that an error puts in backticks are shown as options.
+        addresses: addresses by the local path that stands for them; errors show the address.
     """
     logging.basicConfig(level=logging.WARNING, handlers=[_OwnLogHandler()])
     try:
@@ -72,7 +75,10 @@ def guard(command: Callable[[], None], *, flags: Mapping[str, str] | None = None
             if sys.stdout is not None:
                 sys.stdout.flush()
     except RecveilError as error:
-        _stop(_add_notes(_name_options(str(error), flags or {}), error), error.exit_code)
+        message = _add_notes(_name_options(str(error), flags or {}), error)
+        for path, address in (addresses or {}).items():
+            message = message.replace(path, address)
+        _stop(message, error.exit_code)
     except typer.Exit:
         raise
     except Terminated as error:
