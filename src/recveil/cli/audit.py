@@ -23,6 +23,7 @@ from recveil.cli.options import (
 from recveil.cli.output import (
     check_inputs_exist,
     emit_json,
+    print_next_step,
     print_notes,
     print_summary,
     read_command_line,
@@ -130,6 +131,7 @@ def audit(options: AuditOptions) -> None:
         )
     emit_json(result, as_json=options.as_json)
     print_summary(result, silent=options.is_silent)
+    print_next_step(result, silent=options.is_silent)
     _judge(result, gates, baseline, options)
 
 

@@ -23,6 +23,8 @@ from recveil.cli.output import (
     check_inputs_exist,
     emit_json,
     print_line,
+    print_next_step,
+    print_self_check,
     print_summary,
     read_command_line,
     show_progress,
@@ -117,6 +119,8 @@ def cloak(options: CloakOptions) -> None:
     if result.self_check is not None and (sentence := failure or result.self_check.caution):
         print_line(sentence, silent=options.is_silent)
     print_summary(result, silent=options.is_silent)
+    print_self_check(result, silent=options.is_silent)
+    print_next_step(result, silent=options.is_silent)
     print_line(f"Wrote {options.out}.", silent=options.is_silent)
     if options.save_map is not None:
         print_line(f"Wrote {options.save_map}. It names classes: keep it safe.", silent=options.is_silent)

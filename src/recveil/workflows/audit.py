@@ -19,6 +19,7 @@ from recveil.core.types import Attribute, FloatArray, IntArray
 from recveil.data.io.attributes import join_attributes
 from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import Vectors
+from recveil.report.charts import check_chart_packages
 from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_details, collect_notes, collect_results
 from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
@@ -61,6 +62,8 @@ class AuditOutputs:
     def check(self, inputs: Sequence[tuple[str, Path | None]] = ()) -> None:
         """Refuse files that cannot be written or would overwrite an input, before the work."""
         check_outputs(self.paths, inputs)
+        if self.report is not None:
+            check_chart_packages()
         if self.risk is not None:
             check_risk_path(self.risk)
 

@@ -11,6 +11,7 @@ from recveil.core.outputs import check_outputs, explain_report_failure, hold_out
 from recveil.core.results import CloakResult
 from recveil.core.types import Attribute
 from recveil.data.io.user_tables import Vectors, check_vector_output, write_embeddings
+from recveil.report.charts import check_chart_packages
 from recveil.streaming.target_columns import list_target_columns
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak_large import cloak_large
@@ -44,6 +45,8 @@ def cloak_files(
     is_large = is_large_table(files) or request.engine is not None
     outputs = {"out": request.out, "report": request.report, "save_map": request.save_map}
     check_outputs(outputs, files.list_paths(), folder="out" if is_large else "")
+    if request.report is not None:
+        check_chart_packages()
     _ = protocol.attack_names  # an unknown panel is refused before the work
     if request.save_map is not None:
         check_map_request(defense, is_large=is_large)
