@@ -32,7 +32,7 @@ def parse_place(text: str) -> Place:
 @contextmanager
 def stage_addresses(
     values: Mapping[str, Any], path_options: Collection[str], names: dict[str, str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Mapping[str, Any]]:
     """Yield the options with a local path in place of every address; copy the outputs when the block ends.
 
     An output that was written is copied whether or not the command failed, as it would be there on this machine.

@@ -32,6 +32,7 @@ from recveil.cli.output import (
 from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from recveil.core.results import CloakResult
     from recveil.workflows.audit_protocol import AuditProtocol
 
 __all__ = ["CloakOptions", "cloak"]
@@ -114,6 +115,13 @@ def cloak(options: CloakOptions) -> None:
         result = cloak_files(
             make_input_files(options), parse_names(options.target), defense, _make_protocol(options), request
         )
+    _print_result(result, options)
+    if result.self_check is not None and not result.self_check.passed and not options.allow_leak:
+        raise typer.Exit(1)
+
+
+def _print_result(result: CloakResult, options: CloakOptions) -> None:
+    """Print the document, or in words what is left, what it cost, what to do next and what was written."""
     emit_json(result, as_json=options.as_json)
     failure = result.self_check.sentence if result.self_check is not None else ""
     if result.self_check is not None and (sentence := failure or result.self_check.caution):
@@ -124,8 +132,6 @@ def cloak(options: CloakOptions) -> None:
     print_line(f"Wrote {options.out}.", silent=options.is_silent)
     if options.save_map is not None:
         print_line(f"Wrote {options.save_map}. It names classes: keep it safe.", silent=options.is_silent)
-    if failure and not options.allow_leak:
-        raise typer.Exit(1)
 
 
 def _parse_protection(options: CloakOptions) -> bool | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -126,11 +127,17 @@ class InputFiles:
 
     def read_facts(self, path: Path | None, vectors: Vectors, names: Sequence[str]) -> AttributeTable:
         """Read the attributes of these users from a file, or from the table of the vectors itself."""
-        rules: dict[str, Any] = {"numeric": self.numeric, "keep_label": self.keep_label, "keep": names}
-        rules |= {"undisclosed": self.undisclosed, "bins": self.bins}
         if path is None:
-            return make_attributes(select_own_attributes(vectors), **rules)
-        return read_attributes(path, vectors.ids, key=self.layout.key, **rules)
+            read = partial(make_attributes, select_own_attributes(vectors))
+        else:
+            read = partial(read_attributes, path, vectors.ids, key=self.layout.key)
+        return read(
+            numeric=self.numeric,
+            bins=self.bins,
+            keep=names,
+            keep_label=self.keep_label,
+            undisclosed=self.undisclosed,
+        )
 
     def read_surface(self, vectors: Vectors, surface: str, *, seed: int) -> FloatArray:
         """Return what the attacker sees: the vectors themselves, or another surface of the release."""

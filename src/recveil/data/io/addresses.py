@@ -151,15 +151,14 @@ def _open_s3() -> Any:
     """Open S3, or the server that AWS_ENDPOINT_URL names, in the region of the environment."""
     from pyarrow import fs
 
-    options: dict[str, Any] = {"retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=_S3_RETRIES)}
+    retries = fs.AwsStandardS3RetryStrategy(max_attempts=_S3_RETRIES)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if region:
-        options["region"] = region
+    options: dict[str, str] = {"region": region} if region else {}
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint:
         scheme, _, host = endpoint.rpartition("://")
         options |= {"endpoint_override": host.rstrip("/"), "scheme": scheme or "https"}
-    return fs.S3FileSystem(**options)
+    return fs.S3FileSystem(retry_strategy=retries, **options)
 
 
 @contextmanager

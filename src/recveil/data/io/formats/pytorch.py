@@ -10,7 +10,7 @@ import math
 import pickle  # nosec B403 - for the name of an error
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["FORMAT"]
+
+T = TypeVar("T")
 
 MAX_DEPTH = 8
 """Dicts in dicts that are searched for tensors."""
@@ -139,13 +141,13 @@ def _view_tensor(stored: StoredTensor, content: bytearray, path: Path) -> torch.
         raise _refuse_damage(path) from error
 
 
-def _name_tensors(content: Any, kind: type[Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+def _name_tensors(content: Any, kind: type[T], prefix: str = "", depth: int = 0) -> dict[str, T]:
     """Name the tensors in dicts of dicts by their path, joined by points; a tensor alone is called embedding."""
     if isinstance(content, kind):
         return {prefix or SINGLE_NAME: content}
     if not isinstance(content, dict) or depth > MAX_DEPTH:
         return {}
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, T] = {}
     for key, value in content.items():
         tensors |= _name_tensors(value, kind, f"{prefix}.{key}" if prefix else str(key), depth + 1)
     return tensors
@@ -168,7 +170,7 @@ def _load_old_form(path: Path) -> Any:
         raise _refuse_damage(path) from error
 
 
-def _get_tensor_type() -> type[Any]:
+def _get_tensor_type() -> type[torch.Tensor]:
     import torch
 
     return torch.Tensor
