@@ -7,7 +7,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-slow campaign lint types security check audit-dependencies wheel format bench clean
+.PHONY: help install demo test test-all test-slow campaign lint types security check audit-dependencies wheel wheel-test install-test format bench clean
 
 help: ## Print the targets
 	@echo "make <target>, where the target is one of:"
@@ -61,6 +61,21 @@ wheel: $(RELEASE_READY) ## Build the wheel, with its bill of materials (CycloneD
 	$(BIN)/python -m build --wheel
 	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-format JSON \
 	  --output-file "$$(ls dist/*.whl | sed 's/.whl$$/.cdx.json/')"
+
+wheel-test: $(READY) ## Build the wheel and run the tests of the commands and of the door against its content
+	rm -rf .wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .wheel/site .wheel/*.whl
+	PYTHONPATH=.wheel/site $(BIN)/python -c "import recveil; assert '.wheel/site' in recveil.__file__, recveil.__file__"
+	PYTHONPATH=.wheel/site $(BIN)/python -m pytest -q -n auto -m 'not slow and not thorough' tests/cli tests/test_door.py
+	rm -rf .wheel
+
+install-test: ## Install into a fresh environment, without extras, and run the first commands there (minutes)
+	rm -rf .venv-install
+	$(PYTHON) -m venv .venv-install
+	.venv-install/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
+	.venv-install/bin/python tools/check_install.py
+	rm -rf .venv-install
 
 format: $(READY) ## Put the code into the house style
 	$(BIN)/ruff format .

@@ -21,7 +21,7 @@ def test_a_saved_map_carries_the_next_table(tables: Path, recveil: Callable) -> 
     cloaked = recveil("cloak", *FILES, *MAP, "--method", "labelfree", "--allow-leak", "--out", "C.parquet", cwd=tables)
     assert cloaked.returncode == 0, cloaked.stderr
     assert "gender.map" in cloaked.stdout
-    done = recveil("apply", "--map", "gender.map", "--embeddings", "E.parquet", "--out", "D.parquet", cwd=tables)
+    done = recveil("apply", "gender.map", "--embeddings", "E.parquet", "--out", "D.parquet", cwd=tables)
     assert done.returncode == 0, done.stderr
     assert "labelfree on 400 users" in done.stderr
     assert "D.parquet" in done.stdout
@@ -35,6 +35,9 @@ def test_bad_requests_end_with_their_codes(tables: Path, recveil: Callable) -> N
     assert not (tables / "C.parquet").exists()
     foreign = recveil("apply", "--map", "A.parquet", "--embeddings", "E.parquet", "--out", "D.parquet", cwd=tables)
     assert foreign.returncode == 3
+    nameless = recveil("apply", "--embeddings", "E.parquet", "--out", "D.parquet", cwd=tables)
+    assert nameless.returncode == 2
+    assert "recveil apply gender.map" in nameless.stderr
     assert foreign.stderr.count("\n") == 1
 
 

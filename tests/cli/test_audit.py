@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +16,7 @@ from recveil.core.results import AuditResult
 
 # One attacker, three folds, one repeat: the statistics are tested elsewhere, here it is the command.
 FILES = ("--embeddings", "E.parquet", "--attributes", "A.parquet")
+QUICK = ("--panel", "logistic", "--folds", "3", "--seeds", "1", "--max-repeats", "1")
 AUDIT = ("audit", *FILES, "--target", "gender", "--panel", "logistic", "--folds", "3", "--seeds", "1")
 
 
@@ -122,3 +124,49 @@ def test_a_rehearsal_says_what_a_defense_does_for_undisclosed_users(tables: Path
     assert rehearsal.targets["gender"].n_hidden == 120
     assert recveil(*asked, cwd=tables).returncode == 2
     assert recveil(*asked, "--method", "raid", cwd=tables).returncode == 2
+
+
+def test_a_table_of_any_names_is_audited_alone(tables: Path, recveil: Callable) -> None:
+    table = pq.read_table(tables / "E.parquet").rename_columns(["member", "vector"])
+    gender = dict(zip(*pq.read_table(tables / "A.parquet").to_pydict().values(), strict=True))
+    classes = [gender[i] if i % 7 else "unspecified" for i in table["member"].to_pylist()]
+    pq.write_table(table.append_column("gender", [classes]), tables / "users.parquet")
+    names = ("--vectors", "vector", "--id", "member", "--undisclosed", "Unspecified")
+    done = recveil("audit", "users.parquet", "--target", "gender", *names, *QUICK, cwd=tables)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("An attacker can infer gender")
+    assert "next    Do not release this table. Defend it first." in done.stdout
+    assert "users labelled 'unspecified' are treated as undisclosed." in done.stderr
+    for args, message in [
+        (("users.parquet", "--embeddings", "E.parquet"), "Leave one of them out"),
+        (("users.parquet", "--vectors", "gender", "--id", "member"), "'gender' of users.parquet does not hold numbers"),
+        (("users.parquet", "--vectors", "none", "--id", "member"), "no column 'none'"),
+        (("E.parquet",), "holds vectors and no attributes. Name a file"),
+    ]:
+        refused = recveil("audit", *args, "--target", "gender", *QUICK, cwd=tables)
+        assert refused.returncode in (2, 3)
+        assert message in refused.stderr
+        assert refused.stderr.count("\n") == 1
+
+
+def test_lists_are_audited_alone(tables: Path, recveil: Callable) -> None:
+    users = pq.read_table(tables / "A.parquet").to_pydict()
+    rows = [
+        {"user_id": user, "item_id": 10 * (gender == "F") + (user + place) % 12, "rank": place + 1}
+        for user, gender in zip(users["user_id"], users["gender"], strict=True)
+        for place in range(3)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tables / "lists.parquet")
+    alone = ("audit", "--recommendations", "lists.parquet", "--attributes", "A.parquet", "--target", "gender", *QUICK)
+    done = recveil(*alone, "--json", "--report", "lists.html", cwd=tables)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["protocol"]["surface"] == "lists"
+    assert result["targets"]["gender"]["verdict"] == "leak"
+    assert result["input"]["name"] == "lists.parquet"
+    assert "Released: lists of 400 users" in (tables / "lists.html").read_text()
+    refused = recveil(*alone, "--surface", "user_vectors", cwd=tables)
+    assert refused.returncode == 3
+    assert "needs what this release does not have: user vectors" in refused.stderr
+    refused = recveil(*alone, "--before", "E.parquet", cwd=tables)
+    assert refused.returncode == 2

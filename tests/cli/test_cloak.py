@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,3 +117,14 @@ def test_auto_protects_everybody_if_asked(tables: Path, recveil: Callable, write
     assert "disclosed or everybody" in refused.stderr
     named = recveil(*asked, "--protect", "everybody", "--method", "sliced", cwd=tables)
     assert named.returncode == 2
+
+
+def test_verdict_cost_and_next_step_are_printed(tables: Path, recveil: Callable) -> None:
+    options = ("--method", "gaussian", "--strength", "0.1", "--out", "C.csv.gz")
+    done = recveil("cloak", "E.parquet", "--attributes", "A.parquet", "--target", "gender", *options, cwd=tables)
+    assert done.returncode == 1
+    assert "check   gender: failed. Strongest advantage 0." in done.stdout
+    assert "cost    gaussian: vectors moved by " in done.stdout
+    assert "next    Do not release this table" in done.stdout
+    with gzip.open(tables / "C.csv.gz", "rt") as file:
+        assert file.readline() == "user_id,embedding\n"

@@ -36,3 +36,8 @@ def test_sentences_of_a_document_lose_folders_and_labels_keep_them() -> None:
         "counts": {"/a/b": 3},
         "inner": {"sentence": "In a all is well.", "data": "u.csv"},
     }
+
+
+def test_a_database_loses_its_folder_and_a_bucket_does_not() -> None:
+    assert hide_folders("duckdb:/home/me/u.db?query=SELECT a FROM t") == "duckdb:u.db?query=SELECT a FROM t"
+    assert hide_folders("s3://bucket/a/x.parquet") == "s3://bucket/a/x.parquet"

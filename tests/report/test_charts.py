@@ -7,7 +7,7 @@ import pytest
 from recveil.core.errors import DataError, MissingExtra
 from recveil.core.results import CloakResult
 from recveil.report.attribute_page import build_attribute_page
-from recveil.report.charts import draw, draw_file
+from recveil.report.charts import check_chart_packages, draw, draw_file
 from recveil.report.figures import DotPlot, HeatPlot, HeatSquare, IntervalPoint
 
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -56,8 +56,15 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", fail)
-    with pytest.raises(MissingExtra, match=r"vl_convert.*pip install 'recveil\[report\]'"):
+    with pytest.raises(MissingExtra, match="vl_convert.*pip install --force-reinstall recveil"):
         draw(make_dots())
+
+
+def test_a_missing_package_is_found_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_chart_packages()
+    monkeypatch.setattr("recveil.report.charts.find_spec", lambda name: None if name == "altair" else object())
+    with pytest.raises(MissingExtra, match="altair"):
+        check_chart_packages()
 
 
 @pytest.mark.thorough

@@ -8,8 +8,19 @@ from typing import Annotated
 
 import typer
 
-from recveil.cli.options import Device, Quiet, parse_bins, takes
+from recveil.cli.options import (
+    Device,
+    IdName,
+    Quiet,
+    Undisclosed,
+    VectorNames,
+    choose_one,
+    parse_bins,
+    parse_layout,
+    takes,
+)
 from recveil.cli.output import check_inputs_exist, print_line, print_notes
+from recveil.core.errors import UsageError
 
 __all__ = ["ApplyOptions", "apply"]
 
@@ -18,9 +29,14 @@ __all__ = ["ApplyOptions", "apply"]
 class ApplyOptions:
     """Options of `recveil apply`."""
 
-    map: Annotated[Path, typer.Option(help="Map that `recveil cloak --save-map` wrote.")]
     embeddings: Annotated[Path, typer.Option(help="Vectors of later users, of the same model as those of the fit.")]
     out: Annotated[Path, typer.Option(help="File for the defended vectors, in the form of the input.")]
+    saved_map: Annotated[
+        Path | None, typer.Argument(metavar="MAP", help="Saved map, as by --map.", show_default=False)
+    ] = None
+    map: Annotated[Path | None, typer.Option(help="Map that `recveil cloak --save-map` wrote.")] = None
+    vectors: VectorNames = ""
+    id: IdName = ""
     attributes: Annotated[
         Path | None, typer.Option(help="Attributes: user_id and one column each; empty = undisclosed.")
     ] = None
@@ -33,6 +49,7 @@ class ApplyOptions:
     keep_label: Annotated[
         list[str] | None, typer.Option(help="Label to keep as a class though it looks undisclosed. Repeatable.")
     ] = None
+    undisclosed: Undisclosed = None
     keep_target: Annotated[
         bool, typer.Option("--keep-target", help="Keep columns that hold a target; by default they are left out.")
     ] = False
@@ -51,10 +68,13 @@ def apply(options: ApplyOptions) -> None:
     --allow-drift is given. Maps of defenses that need the class of a user leave users without one unprotected, and the
     command says how many.
 
-    Example: recveil apply --map gender.map --embeddings new.parquet --out new-safe.parquet
+    Example: recveil apply gender.map --embeddings new.parquet --out new-safe.parquet
     """
     row_number = options.ids == Path("row-number")
-    check_inputs_exist(options.map, options.embeddings, options.attributes, None if row_number else options.ids)
+    map_path = choose_one("map", options.map, options.saved_map)
+    if map_path is None:
+        raise UsageError("Give the map that `recveil cloak --save-map` wrote, as in: recveil apply gender.map ...")
+    check_inputs_exist(map_path, options.embeddings, options.attributes, None if row_number else options.ids)
     from recveil.workflows.apply import ApplyRequest, apply_files
     from recveil.workflows.inputs import InputFiles
 
@@ -64,11 +84,13 @@ def apply(options: ApplyOptions) -> None:
         ids="row-number" if row_number else options.ids,
         bins=parse_bins(options.bins),
         keep_label=options.keep_label or [],
+        layout=parse_layout(options.vectors, options.id),
+        undisclosed=options.undisclosed or [],
     )
     request = ApplyRequest(
         options.out, allow_drift=options.allow_drift, keep_target=options.keep_target, device=options.device
     )
-    done = apply_files(options.map, files, request)
+    done = apply_files(map_path, files, request)
     print_notes(done.notes, silent=options.quiet)
     print_line(f"Carried {done.n_users:,} users by the map of {done.method}.", silent=options.quiet)
     print_line(f"Wrote {options.out}.", silent=options.quiet)

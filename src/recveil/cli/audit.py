@@ -16,12 +16,14 @@ from recveil.cli.options import (
     Report,
     TableOptions,
     parse_bins,
+    parse_layout,
     parse_names,
     takes,
 )
 from recveil.cli.output import (
     check_inputs_exist,
     emit_json,
+    print_next_step,
     print_notes,
     print_summary,
     read_command_line,
@@ -50,9 +52,15 @@ class AuditOptions(TableOptions, AuditRuleOptions, CommonOptions):
         bool, typer.Option("--curve", help="Audits with 20, 40, 60 and 80 % of the users known as well (slower).")
     ] = False
     surface: Annotated[
-        str, typer.Option(help="What the attacker sees: user_vectors, scores, lists, list_means, interactions.")
-    ] = "user_vectors"
-    recommendations: Annotated[Path | None, typer.Option(help="Lists: user_id, item_id, rank[, score].")] = None
+        str,
+        typer.Option(
+            help="What the attacker sees: user_vectors (the default), scores, lists (the default without vectors), "
+            "list_means, interactions."
+        ),
+    ] = ""
+    recommendations: Annotated[
+        Path | None, typer.Option(help="Lists: user_id, item_id, rank[, score]. They can be audited alone.")
+    ] = None
     before: Annotated[
         Path | None, typer.Option(help="Earlier table of the same users: adds attackers who hold both.")
     ] = None
@@ -82,9 +90,9 @@ def audit(options: AuditOptions) -> None:
     Attackers learn from most users and predict the others, several times over. The verdict is `leak`, `none` or
     `inconclusive`; without --fail-if or --baseline the command exits 0 whatever the verdict.
 
-    Example: recveil audit --embeddings users.parquet --attributes attributes.parquet --target gender --report out.html
+    Example: recveil audit users.parquet --attributes attributes.parquet --target gender --report out.html
     """
-    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids_path, options.item_embeddings)
+    check_inputs_exist(options.table_path, options.attributes, options.run, options.ids_path, options.item_embeddings)
     check_inputs_exist(options.interactions, options.recommendations, options.before)
     from recveil.audits.baseline import read_baseline
     from recveil.audits.gates import parse_gate
@@ -123,6 +131,7 @@ def audit(options: AuditOptions) -> None:
         )
     emit_json(result, as_json=options.as_json)
     print_summary(result, silent=options.is_silent)
+    print_next_step(result, silent=options.is_silent)
     _judge(result, gates, baseline, options)
 
 
@@ -131,7 +140,7 @@ def make_input_files(options: TableOptions, recommendations: Path | None = None)
     from recveil.workflows.inputs import InputFiles
 
     return InputFiles(
-        embeddings=options.embeddings,
+        embeddings=options.table_path,
         attributes=options.attributes,
         ids=options.ids_path if options.ids_path is not None or options.ids is None else "row-number",
         run=options.run,
@@ -142,6 +151,8 @@ def make_input_files(options: TableOptions, recommendations: Path | None = None)
         bins=parse_bins(options.bins),
         keep_label=options.keep_label or [],
         stream=options.stream,
+        layout=parse_layout(options.vectors, options.id),
+        undisclosed=options.undisclosed or [],
     )
 
 

@@ -23,6 +23,8 @@ from recveil.cli.output import (
     check_inputs_exist,
     emit_json,
     print_line,
+    print_next_step,
+    print_self_check,
     print_summary,
     read_command_line,
     show_progress,
@@ -30,6 +32,7 @@ from recveil.cli.output import (
 from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from recveil.core.results import CloakResult
     from recveil.workflows.audit_protocol import AuditProtocol
 
 __all__ = ["CloakOptions", "cloak"]
@@ -83,9 +86,9 @@ def cloak(options: CloakOptions) -> None:
     Strong attackers check the table (of a large one a sample) before it is handed over. If they find more than the
     margin, or more than before, the first sentence says so and the command exits 1 unless --allow-leak is given.
 
-    Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
+    Example: recveil cloak users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
-    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids_path)
+    check_inputs_exist(options.table_path, options.attributes, options.run, options.ids_path)
     check_inputs_exist(options.item_embeddings, options.interactions)
     from recveil.workflows.cloak import cloak_files
     from recveil.workflows.cloak_table import CloakRequest
@@ -112,16 +115,23 @@ def cloak(options: CloakOptions) -> None:
         result = cloak_files(
             make_input_files(options), parse_names(options.target), defense, _make_protocol(options), request
         )
+    _print_result(result, options)
+    if result.self_check is not None and not result.self_check.passed and not options.allow_leak:
+        raise typer.Exit(1)
+
+
+def _print_result(result: CloakResult, options: CloakOptions) -> None:
+    """Print the document, or in words what is left, what it cost, what to do next and what was written."""
     emit_json(result, as_json=options.as_json)
     failure = result.self_check.sentence if result.self_check is not None else ""
     if result.self_check is not None and (sentence := failure or result.self_check.caution):
         print_line(sentence, silent=options.is_silent)
     print_summary(result, silent=options.is_silent)
+    print_self_check(result, silent=options.is_silent)
+    print_next_step(result, silent=options.is_silent)
     print_line(f"Wrote {options.out}.", silent=options.is_silent)
     if options.save_map is not None:
         print_line(f"Wrote {options.save_map}. It names classes: keep it safe.", silent=options.is_silent)
-    if failure and not options.allow_leak:
-        raise typer.Exit(1)
 
 
 def _parse_protection(options: CloakOptions) -> bool | None:

@@ -5,6 +5,7 @@ The options of a command are a dataclass; `takes` makes a command of a function 
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import resource
@@ -12,19 +13,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
+from recveil.cli.addresses import parse_place, stage_addresses
 from recveil.cli.output import guard
 from recveil.core.errors import UsageError
 from recveil.core.json_files import parse_json
+
+if TYPE_CHECKING:
+    from recveil.data.io.vectors import Layout
 
 __all__ = [
     "AuditRuleOptions",
     "CommonOptions",
     "TableOptions",
+    "choose_one",
     "parse_bins",
+    "parse_layout",
     "parse_names",
     "parse_options",
     "takes",
@@ -47,6 +55,17 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout;
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; errors are still printed.")]
 Seed = Annotated[int, typer.Option(help="Seed; the same seed gives the same numbers.", min=0)]
 Device = Annotated[str | None, typer.Option(help="Torch device: cpu, cuda or cuda:N; the best one by default.")]
+TableArgument = Annotated[
+    Path | None, typer.Argument(metavar="TABLE", help="User vectors, as by --embeddings.", show_default=False)
+]
+VectorNames = Annotated[
+    str,
+    typer.Option(help="Columns that hold the vectors, separated by commas, or the array; dim_* for all that fit."),
+]
+IdName = Annotated[str, typer.Option(help="Column or array that holds the user ids; user_id by default.")]
+Undisclosed = Annotated[
+    list[str] | None, typer.Option(help="Label of users who did not disclose, such as unspecified. Repeatable.")
+]
 Strength = Annotated[float, typer.Option(help="Strength of the defense, from 0 (none) to 1 (all of it).")]
 
 
@@ -69,16 +88,22 @@ class CommonOptions:
 class TableOptions:
     """Options that name the tables of a release."""
 
+    table: TableArgument = None
     embeddings: Annotated[
         Path | None,
         typer.Option(
-            help="User vectors: user_id with embedding, or with emb_0, emb_1, ...; .parquet .csv .npy .safetensors, or "
-            "a folder of Parquet files, which may be larger than memory."
+            help="User vectors: user_id with embedding, or with emb_0, emb_1, ..., or as named by --vectors; .parquet "
+            ".feather .csv .jsonl .npy .npz .pt .safetensors .h5 .keras .w2v, or a folder of Parquet files, which may "
+            "be larger than memory."
         ),
     ] = None
+    vectors: VectorNames = ""
+    id: IdName = ""
     attributes: Annotated[
         Path | None,
-        typer.Option(help="Attributes: user_id and one column each; empty = undisclosed. A large table may hold them."),
+        typer.Option(
+            help="Attributes: user_id and one column each; empty = undisclosed. Not needed if the table holds them."
+        ),
     ] = None
     run: Annotated[Path | None, typer.Option(help="Folder written by `recveil train`, in place of the two tables.")] = (
         None
@@ -86,8 +111,8 @@ class TableOptions:
     ids: Annotated[
         Path | None,
         typer.Option(
-            help="File with the ids of the rows, for a .npy or safetensors file without any, or row-number if the ids "
-            "are 0, 1, 2, ..."
+            help="File with the ids of the rows, for a file of arrays without any, or row-number if the ids are 0, 1, "
+            "2, ..."
         ),
     ] = None
     target: Target = ""
@@ -102,11 +127,17 @@ class TableOptions:
         list[str] | None,
         typer.Option(help="Label to keep as a class though it looks undisclosed, such as none or -1. Repeatable."),
     ] = None
+    undisclosed: Undisclosed = None
     item_embeddings: Annotated[Path | None, typer.Option(help="Item vectors: item_id with embedding.")] = None
     interactions: Annotated[Path | None, typer.Option(help="Interactions: user_id, item_id[, timestamp].")] = None
     stream: Annotated[
         bool, typer.Option("--stream", help="Read and write in blocks, as for folders and files of more than 1 GiB.")
     ] = False
+
+    @property
+    def table_path(self) -> Path | None:
+        """The table of vectors, named by its option or without one."""
+        return choose_one("embeddings", self.embeddings, self.table)
 
     @property
     def ids_path(self) -> Path | None:
@@ -139,9 +170,11 @@ def takes(options_type: type[T]) -> Callable[[Callable[[T], None]], Callable[...
     """Make a command of a function that receives its options as one object.
 
     Errors end the command with one sentence and the right exit code; argument names that the library puts in backticks
-    are shown as options.
+    are shown as options. Every path may be an address, which is copied to this machine or from it.
     """
-    hints = get_type_hints(options_type, include_extras=True)
+    plain_hints = get_type_hints(options_type, include_extras=True)
+    hints = {name: _accept_address(hint) for name, hint in plain_hints.items()}
+    path_options = [field.name for field in fields(options_type) if _is_path(hints[field.name])]  # type: ignore[arg-type]
     parameters = [
         Parameter(
             field.name,
@@ -156,13 +189,16 @@ def takes(options_type: type[T]) -> Callable[[Callable[[T], None]], Callable[...
     def decorate(command: Callable[[T], None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(**values: Any) -> None:
+            addresses: dict[str, str] = {}
+
             def check_and_run() -> None:
                 _check_numbers(values)
                 if values.get("report") is not None:
                     _check_report()
-                command(options_type(**values))
+                with stage_addresses(values, path_options, addresses) as staged:
+                    command(options_type(**staged))
 
-            guard(check_and_run, flags=flags)
+            guard(check_and_run, flags=flags, addresses=addresses)
 
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -179,6 +215,22 @@ def _check_report() -> None:
         check_chart_engine()
 
 
+def _is_path(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and get_args(hint)[0] in (Path, Path | None)
+
+
+def _accept_address(hint: Any) -> Any:
+    """Let an option that is a path take an address as it is typed; `Path` would change it."""
+    if not _is_path(hint):
+        return hint
+    base, *details = get_args(hint)
+    changed = [copy.copy(detail) for detail in details]
+    for detail in changed:
+        if isinstance(detail, OptionInfo | ArgumentInfo):
+            detail.parser, detail.metavar = parse_place, detail.metavar or "<Path>"
+    return Annotated[(base, *changed)]
+
+
 def _check_numbers(values: Mapping[str, object]) -> None:
     """Refuse numbers that are not finite or beyond what a machine counts to; bounds of their own come later."""
     for name, value in values.items():
@@ -186,6 +238,24 @@ def _check_numbers(values: Mapping[str, object]) -> None:
             raise UsageError(f"`{name}` is {value}. It should be a finite number.")
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
             raise UsageError(f"`{name}` is too large. It should be less than or equal to {MAX_INTEGER}.")
+
+
+def choose_one(name: str, option: Path | None, argument: Path | None) -> Path | None:
+    """Return the path that was given, by the option or without one.
+
+    Raises:
+        UsageError: both were given.
+    """
+    if option is not None and argument is not None:
+        raise UsageError(f"`{name}` is {option}, and {argument} was given as well. Leave one of them out.")
+    return argument if option is None else option
+
+
+def parse_layout(vectors: str, key: str) -> Layout:
+    """Parse the names of the columns or arrays that hold vectors and ids."""
+    from recveil.data.io.vectors import Layout
+
+    return Layout(tuple(parse_names(vectors)), key)
 
 
 def parse_names(text: str) -> list[str]:

@@ -33,8 +33,10 @@ __all__ = [
     "guard",
     "guarded",
     "print_line",
+    "print_next_step",
     "print_notes",
     "print_page",
+    "print_self_check",
     "print_summary",
     "print_training",
     "read_command_line",
@@ -57,12 +59,15 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def guard(command: Callable[[], None], *, flags: Mapping[str, str] | None = None) -> None:
+def guard(
+    command: Callable[[], None], *, flags: Mapping[str, str] | None = None, addresses: Mapping[str, str] | None = None
+) -> None:
     """Run a command; turn what goes wrong into one sentence on stderr and the right exit code.
 
     Args:
         command: what to run.
         flags: options by the name of the argument; names that an error puts in backticks are shown as options.
+        addresses: addresses by the local path that stands for them; errors show the address.
     """
     logging.basicConfig(level=logging.WARNING, handlers=[_OwnLogHandler()])
     try:
@@ -72,7 +77,10 @@ def guard(command: Callable[[], None], *, flags: Mapping[str, str] | None = None
             if sys.stdout is not None:
                 sys.stdout.flush()
     except RecveilError as error:
-        _stop(_add_notes(_name_options(str(error), flags or {}), error), error.exit_code)
+        message = _add_notes(_name_options(str(error), flags or {}), error)
+        for path, address in (addresses or {}).items():
+            message = message.replace(path, address)
+        _stop(message, error.exit_code)
     except typer.Exit:
         raise
     except Terminated as error:
@@ -169,6 +177,35 @@ def print_summary(result: AuditResult | CloakResult, *, silent: bool) -> None:
         _print_cost(result.utility, silent=silent)
         notes = [*result.defense.notes, *notes]
     print_notes(notes, silent=silent)
+
+
+def print_self_check(result: CloakResult, *, silent: bool) -> None:
+    """Print what strong attacks found before and after, and how far the vectors were moved."""
+    targets = {} if result.self_check is None else result.self_check.targets
+    for name, target in targets.items():
+        after = f"{target.after.value:.3f} [{target.after.low:.3f}, {target.after.high:.3f}]"
+        verdict = "passed" if target.passed else "failed"
+        print_line(
+            f"check   {name}: {verdict}. Strongest advantage {target.before.value:.3f} before, {after} after, by "
+            f"{target.attack}.",
+            silent=silent,
+        )
+    moved = f"vectors moved by {result.defense.displacement:.0%} of their distance from the mean"
+    print_line(f"cost    {result.defense.name}: {moved}.", silent=silent)
+
+
+def print_next_step(result: AuditResult | CloakResult, *, silent: bool) -> None:
+    """Print the recommendation that a report has at its top; a cloak without audits is judged by its self-check."""
+    from recveil.report.recommendation import recommend_release
+
+    if result.targets:
+        step = recommend_release(result)
+        print_line(f"next    {step.headline}", silent=silent)
+        if step.command:
+            print_line(f"        {step.command}", silent=silent)
+    elif result.command == "cloak" and result.self_check is not None:
+        advice = "Release this table only" if result.self_check.passed else "Do not release this table"
+        print_line(f"next    {advice}; --report measures what it costs and what is left.", silent=silent)
 
 
 def print_training(result: TrainResult, *, silent: bool) -> None:

@@ -8,6 +8,8 @@ __all__ = ["hide_folders", "shorten_document", "shorten_paths"]
 
 _ABSOLUTE_PATH = re.compile(r"(?:file://|~|[A-Za-z]:)?[/\\]")
 _PATH_IN_SENTENCE = re.compile(r"(?<![\w./\\:])(?:file://|~|[A-Za-z]:)?[/\\](?:[^\s'\"/\\,;]+[/\\])+([^\s'\"/\\,;]*)")
+_FILE_SCHEME = "duckdb:"
+"""Scheme of an address that begins with a file of this machine."""
 
 SENTENCE_KEYS = ("advice", "data", "error", "errors", "note", "notes", "sample", "sentence", "use", "warnings")
 """Keys of documents under which recveil writes sentences or names of files; labels of data are never changed."""
@@ -19,6 +21,8 @@ def hide_folders(argument: str) -> str:
 
 
 def _keep_last_component(part: str) -> str:
+    if part.startswith(_FILE_SCHEME):
+        return _FILE_SCHEME + _keep_last_component(part.removeprefix(_FILE_SCHEME))
     if not _ABSOLUTE_PATH.match(part):
         return part
     return re.split(r"[/\\]", part.rstrip("/\\"))[-1]

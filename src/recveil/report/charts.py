@@ -12,6 +12,7 @@ import re
 import resource
 import subprocess  # nosec B404
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 from recveil.core.errors import DataError, MissingExtra
@@ -37,7 +38,7 @@ from recveil.report.tradeoff_charts import (
     build_tradeoff_chart,
 )
 
-__all__ = ["check_chart_engine", "draw", "draw_file"]
+__all__ = ["check_chart_engine", "check_chart_packages", "draw", "draw_file"]
 
 FILE_INK = "#1b2026"
 CONVERSION = (
@@ -115,15 +116,30 @@ def _build_chart(altair: Any, plot: Plot) -> Any:
     raise TypeError(f"No chart draws a {type(plot).__name__}.")
 
 
+def check_chart_packages() -> None:
+    """Refuse to begin work whose report cannot be drawn, without importing anything.
+
+    Raises:
+        MissingExtra: a package is not installed.
+    """
+    for name in ("altair", "vl_convert"):
+        if find_spec(name) is None:
+            raise _refuse_without(name)
+
+
+def _refuse_without(name: str | None) -> MissingExtra:
+    return MissingExtra(
+        f"The report needs the package {name}, which comes with recveil and is not installed. "
+        "Install recveil again: pip install --force-reinstall recveil"
+    )
+
+
 def _import_libraries() -> tuple[Any, Any]:
     try:
         import altair
         import vl_convert
     except ImportError as error:
-        raise MissingExtra(
-            f"The report needs the package {error.name}, which is not installed. "
-            "Install it with: pip install 'recveil[report]'"
-        ) from error
+        raise _refuse_without(error.name) from error
     return altair, vl_convert
 
 

@@ -22,7 +22,8 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.files import write_atomically
 from recveil.core.types import FloatArray
 from recveil.data.io.tables import USER_NAMES, require_column
-from recveil.data.io.vectors import parse_vectors
+from recveil.data.io.vector_columns import is_list, require_names
+from recveil.data.io.vectors import Layout, parse_vectors
 from recveil.streaming.engines import raise_if_stopped
 from recveil.streaming.npy_files import read_npy_header, read_npy_rows, write_npy_header
 from recveil.streaming.parquet_parts import JOB_KEY, copy_writer_options, list_part_files, open_parquet, read_batches
@@ -127,6 +128,11 @@ class Table:
     def rows(self) -> int:
         """Number of rows of all parts."""
         return sum(part.rows for part in self.parts)
+
+    @property
+    def layout(self) -> Layout:
+        """Names of its columns, for a table of the same form."""
+        return Layout(self.vector_columns, self.id_column)
 
     @property
     def other_columns(self) -> list[str]:
@@ -241,12 +247,13 @@ def view_as_tensor(x: FloatArray) -> torch.Tensor:
     return tensor
 
 
-def open_table(path: str | Path, ids: pa.Array | None = None) -> Table:
+def open_table(path: str | Path, ids: pa.Array | None = None, layout: Layout | None = None) -> Table:
     """Open the table at this path; only footers are read, and they must agree.
 
     Args:
         path: folder of Parquet parts, Parquet file or .npy file.
         ids: ids of the rows of a .npy file.
+        layout: names of the columns; the usual ones if None.
 
     Returns:
         The table.
@@ -255,7 +262,7 @@ def open_table(path: str | Path, ids: pa.Array | None = None) -> Table:
         DataError: a file cannot be read, is empty or differs from the others.
         UsageError: ids were given for a table that has its own.
     """
-    path = Path(path)
+    path, layout = Path(path), layout or Layout()
     if path.suffix.lower() == ".npy":
         return _open_npy(path, ids)
     if ids is not None:
@@ -276,8 +283,8 @@ def open_table(path: str | Path, ids: pa.Array | None = None) -> Table:
         path,
         tuple(part for part in parts if part.rows),
         d=0,
-        id_column=require_column(schema.empty_table(), USER_NAMES, files[0]),
-        vector_columns=find_vector_columns(schema, files[0]),
+        id_column=_find_id_column(schema, files[0], layout),
+        vector_columns=find_vector_columns(schema, files[0], layout.vectors),
         schema=schema,
     )
     table = replace(table, d=_read_dimension(table))
@@ -291,13 +298,19 @@ def open_table(path: str | Path, ids: pa.Array | None = None) -> Table:
 def _read_dimension(table: Table) -> int:
     """Read the dimensions of the vectors from the schema, or from the first row."""
     assert table.schema is not None
-    if len(table.vector_columns) > 1 or table.vector_columns[0] != "embedding":
+    kind = table.schema.field(table.vector_columns[0]).type
+    if not is_list(kind):
         return len(table.vector_columns)
-    kind = table.schema.field("embedding").type
     if pa.types.is_fixed_size_list(kind):
         return int(kind.list_size)
-    first = next(read_batches(table.parts[0].path, [0], [table.id_column, "embedding"], 1))
-    return int(parse_vectors(pa.Table.from_batches([first]), table.parts[0].path).x.shape[1])
+    first = next(read_batches(table.parts[0].path, [0], [table.id_column, *table.vector_columns], 1))
+    return int(parse_vectors(pa.Table.from_batches([first]), table.parts[0].path, layout=table.layout).x.shape[1])
+
+
+def _find_id_column(schema: pa.Schema, path: Path, layout: Layout) -> str:
+    if layout.key:
+        return require_names(schema.names, path, [layout.key])[0]
+    return require_column(schema.empty_table(), USER_NAMES, path)
 
 
 def _check_schema(table: Table, file: Path, schema: pa.Schema) -> None:

@@ -15,7 +15,7 @@ from recveil.core.errors import UsageError
 from recveil.core.files import check_output_file, check_output_folder, write_atomically
 from recveil.core.json_files import parse_json
 from recveil.core.outputs import locate_hidden_folder
-from recveil.data.io.vectors import PARQUET_SUFFIXES
+from recveil.data.io.formats.registry import PARQUET_ENDINGS
 from recveil.defenses.embeddings.cell_maps import CellMap, StreamingDefense
 from recveil.streaming.block_table import Table
 from recveil.streaming.labels import AttributeSource
@@ -101,7 +101,7 @@ def plan_outputs(table: Table, out: Path, job: str) -> tuple[list[PartOutput], i
     if out.resolve() == table.path.resolve():
         raise UsageError(f"{out} is the table itself. Name another output.")
     if not table.path.is_dir():
-        if out.suffix.lower() not in ((".npy",) if table.schema is None else PARQUET_SUFFIXES):
+        if out.suffix.lower() not in ((".npy",) if table.schema is None else PARQUET_ENDINGS):
             raise UsageError(f"{out} has another ending than {table.path.name}. Write the table in the format it has.")
         whole = is_finished(check_output_file(out), job)
         return ([] if whole else [PartOutput(table.parts[0], out)]), int(whole)

@@ -45,6 +45,7 @@ class AttributeSource:
         numeric: columns to be read as numbers.
         bins: cut points that turn numbers into classes.
         keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
+        undisclosed: further labels of users who did not disclose.
     """
 
     path: Path | None
@@ -52,6 +53,7 @@ class AttributeSource:
     numeric: Sequence[str] = ()
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
     keep_label: Sequence[str] | None = ()
+    undisclosed: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(dict.fromkeys(self.names)))
@@ -262,6 +264,7 @@ def _build_targets(counted: pa.Table, source: AttributeSource) -> tuple[tuple[Ta
         bins=bins,
         keep=list(source.names),
         keep_label=source.keep_label,
+        undisclosed=source.undisclosed,
         row_counts=counts,
     )
     targets, notes = [], [*attributes.notes]

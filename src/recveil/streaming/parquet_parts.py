@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from recveil.core.errors import DataError, UsageError
-from recveil.data.io.vectors import PARQUET_SUFFIXES
+from recveil.data.io.formats.registry import PARQUET_ENDINGS
 from recveil.streaming.engines import raise_if_stopped
 
 __all__ = ["JOB_KEY", "is_finished", "open_parquet", "list_part_files", "read_batches", "copy_writer_options"]
@@ -29,11 +29,11 @@ def list_part_files(path: Path) -> list[Path]:
     Hidden files do not count.
     """
     if path.is_dir():
-        files = sorted(f for f in path.iterdir() if f.suffix.lower() in PARQUET_SUFFIXES and f.name[0] not in "._")
+        files = sorted(f for f in path.iterdir() if f.suffix.lower() in PARQUET_ENDINGS and f.name[0] not in "._")
         if not files:
             raise DataError(f"The folder {path} holds no Parquet files. Name a folder of parts that end in .parquet.")
         return files
-    if path.suffix.lower() not in PARQUET_SUFFIXES:
+    if path.suffix.lower() not in PARQUET_ENDINGS:
         raise UsageError(f"{path} is no large table. Name a folder of Parquet files, a .parquet or a .npy file.")
     if not path.is_file():
         raise DataError(f"There is no file {path}. Check the path.")

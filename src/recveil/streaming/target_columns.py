@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from recveil.core.errors import DataError, unknown_name
+from recveil.data.io.formats.registry import PARQUET_ENDINGS
 from recveil.data.io.tables import USER_NAMES, require_column
 from recveil.data.io.user_tables import MIN_SHARED_USERS
-from recveil.data.io.vectors import PARQUET_SUFFIXES, read_rows
+from recveil.data.io.vectors import read_rows
 from recveil.streaming.parquet_parts import list_part_files, open_parquet, read_batches
 
 __all__ = [
@@ -139,7 +140,7 @@ def describe_overlap(matched: int, n_users: int, n_rows: int, path: Path) -> lis
 
 
 def _is_parquet(path: Path) -> bool:
-    return path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES
+    return path.is_dir() or path.suffix.lower() in PARQUET_ENDINGS
 
 
 def _read_schema(path: Path) -> pa.Schema:

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
 from recveil.core.types import FloatArray
-from recveil.data.io.vectors import find_numbered_columns, parse_vectors
+from recveil.data.io.vector_columns import find_vector_columns as find_named_columns
+from recveil.data.io.vector_columns import is_list
+from recveil.data.io.vectors import Layout, parse_vectors
 
 __all__ = [
     "check_scale",
@@ -34,8 +36,13 @@ MIN_SPREAD = 1e-15
 """Least standard deviation of a column that varies at all; squares of smaller ones vanish in single precision."""
 
 
-def find_vector_columns(schema: pa.Schema, path: Path) -> tuple[str, ...]:
+def find_vector_columns(schema: pa.Schema, path: Path, named: Sequence[str] = ()) -> tuple[str, ...]:
     """Find the columns of the vectors, which must hold numbers.
+
+    Args:
+        schema: schema of the table.
+        path: file of the table, for errors.
+        named: names that were given; the usual ones if there are none.
 
     Raises:
         DataError: there are none, a name occurs twice, or they hold something else.
@@ -43,13 +50,12 @@ def find_vector_columns(schema: pa.Schema, path: Path) -> tuple[str, ...]:
     repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if repeated:
         raise DataError(f"{path} has more than one column '{repeated[0]}'. Rename or remove all but one.")
-    columns = ("embedding",) if "embedding" in schema.names else find_numbered_columns(schema.names, path)
+    columns = find_named_columns(schema, path, named)
+    is_single = len(columns) == 1 and (columns[0] == "embedding" or is_list(schema.field(columns[0]).type))
     for name in columns:
-        if name not in schema.names:
-            raise DataError(f"{path} has no column '{name}'. Number the columns of the vectors emb_0, emb_1, ...")
         kind = schema.field(name).type
-        if _is_list(kind) != (name == "embedding") or not _is_number(_get_number_type(kind)):
-            expected = "lists of numbers" if name == "embedding" else "numbers"
+        if is_list(kind) != is_single or not _is_number(_get_number_type(kind)):
+            expected = "lists of numbers" if is_single else "numbers"
             raise DataError(
                 f"The column '{name}' of {path} holds {kind}. A large table needs {expected} there: write its vectors "
                 "as 32-bit floats."
@@ -100,7 +106,9 @@ def extract_vectors(batch: pa.RecordBatch, id_column: str, columns: Sequence[str
         DataError: a vector or one of its numbers is missing.
     """
     if not has_plain_vectors(batch.schema, columns):
-        return parse_vectors(pa.Table.from_batches([batch]).select([id_column, *columns]), path).x
+        return parse_vectors(
+            pa.Table.from_batches([batch]).select([id_column, *columns]), path, layout=Layout(tuple(columns), id_column)
+        ).x
     lists = batch.column(columns[0])
     values = lists.flatten()
     if lists.null_count or values.null_count:
@@ -150,12 +158,8 @@ def check_scale(largest: float, spread: float, path: Path) -> None:
         )
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
 def _get_number_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if _is_list(kind) else kind
+    return kind.value_type if is_list(kind) else kind
 
 
 def _is_number(kind: pa.DataType) -> bool:

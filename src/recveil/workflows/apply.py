@@ -16,7 +16,6 @@ from recveil.data.io.array_files import check_scale
 from recveil.data.io.user_tables import (
     Vectors,
     check_vector_output,
-    read_attributes,
     read_embeddings,
     write_embeddings,
 )
@@ -85,7 +84,7 @@ def apply_files(map_path: Path, files: InputFiles, request: ApplyRequest) -> App
     restore_transformer(saved, map_path)  # a method or option that this version does not know is refused
     if saved.origin is None or saved.drift is None:
         raise DataError(f"The map in {map_path} does not say where it comes from. Save it by `recveil cloak`.")
-    vectors = read_embeddings(files.embeddings, files.ids)
+    vectors = read_embeddings(files.embeddings, files.ids, layout=files.layout)
     check_scale(vectors.x, files.embeddings)
     check_vector_output(request.out, vectors)
     if vectors.x.shape[1] != saved.fitted.dimensions:
@@ -132,11 +131,10 @@ def _read_codes(
 ) -> tuple[IntArray, Sequence[str]]:
     """Read the classes of the users as the map counts them; all are undisclosed without a file."""
     codes = np.full((len(vectors.x), len(origin.attributes)), UNDISCLOSED, dtype=np.int64)
-    if files.attributes is None:
+    has_own = set(origin.attributes) <= set(vectors.other_names) and vectors.source is not None
+    if files.attributes is None and not has_own:
         return codes, []
-    attributes = read_attributes(
-        files.attributes, vectors.ids, bins=files.bins, keep=origin.attributes, keep_label=files.keep_label
-    )
+    attributes = files.read_facts(files.attributes, vectors, origin.attributes)
     for j, name in enumerate(origin.attributes):
         codes[:, j] = _match_classes(attributes[name], [str(label) for label in saved.classes[j]])
     return codes, attributes.notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recveil.attacks.attribute.panels import is_blind, missing_members, panel_names
@@ -19,6 +19,7 @@ from recveil.core.types import Attribute, FloatArray, IntArray
 from recveil.data.io.attributes import join_attributes
 from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import Vectors
+from recveil.report.charts import check_chart_packages
 from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_details, collect_notes, collect_results
 from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
@@ -61,6 +62,8 @@ class AuditOutputs:
     def check(self, inputs: Sequence[tuple[str, Path | None]] = ()) -> None:
         """Refuse files that cannot be written or would overwrite an input, before the work."""
         check_outputs(self.paths, inputs)
+        if self.report is not None:
+            check_chart_packages()
         if self.risk is not None:
             check_risk_path(self.risk)
 
@@ -113,6 +116,9 @@ def audit_files(
     """
     outputs = outputs or AuditOutputs()
     outputs.check([*files.list_paths(), ("before", before)])
+    protocol = replace(protocol, surface=protocol.surface or ("lists" if files.has_lists_alone else "user_vectors"))
+    if files.has_lists_alone and before is not None:
+        raise UsageError("`before` is an earlier table of vectors, and there are lists alone. Give `embeddings` too.")
     with hold_outputs(*outputs.paths.values()):
         result, vectors, audits = _audit_files(files, names, protocol, outputs, before, joint=joint, gates=gates)
         result = result.model_copy(update={"command_line": list(command_line)})

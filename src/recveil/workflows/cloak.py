@@ -6,13 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
 from recveil.core.errors import RecveilError, UsageError
 from recveil.core.outputs import check_outputs, explain_report_failure, hold_outputs
 from recveil.core.results import CloakResult
 from recveil.core.types import Attribute
 from recveil.data.io.user_tables import Vectors, check_vector_output, write_embeddings
+from recveil.report.charts import check_chart_packages
 from recveil.streaming.target_columns import list_target_columns
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak_large import cloak_large
@@ -46,6 +45,8 @@ def cloak_files(
     is_large = is_large_table(files) or request.engine is not None
     outputs = {"out": request.out, "report": request.report, "save_map": request.save_map}
     check_outputs(outputs, files.list_paths(), folder="out" if is_large else "")
+    if request.report is not None:
+        check_chart_packages()
     _ = protocol.attack_names  # an unknown panel is refused before the work
     if request.save_map is not None:
         check_map_request(defense, is_large=is_large)
@@ -89,15 +90,8 @@ def _cloak_in_memory(
 
 def drop_targets(vectors: Vectors, names: Sequence[str], *, keep: bool) -> tuple[Vectors, tuple[str, ...]]:
     """Return the table without the columns that hold a target, unless they are to be kept, and their names."""
-    source = vectors.source
-    columns = [] if source is None else source.column_names if isinstance(source, pa.Table) else list(source)
-    other = [column for column in columns if column != vectors.key and column not in vectors.columns]
-    found = list_target_columns(other, names)
-    if keep or not found or source is None:
-        return vectors, found
-    if isinstance(source, pa.Table):
-        return replace(vectors, source=source.drop_columns(list(found))), found
-    return replace(vectors, source={name: tensor for name, tensor in source.items() if name not in found}), found
+    found = list_target_columns(vectors.other_names, names)
+    return vectors if keep or not found else vectors.drop_names(found), found
 
 
 def _read_clear_table(

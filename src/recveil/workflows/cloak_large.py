@@ -92,7 +92,7 @@ def _examine_sample(
 ) -> CloakResult:
     """Return the result with the self-check and the audits of a sample."""
     plan, users = sample
-    cloaked = users.read_vectors(open_table(request.out, large.table.ids), request.engine)
+    cloaked = users.read_vectors(open_table(request.out, large.table.ids, large.table.layout), request.engine)
     if request.check:
         with clock.measure_step("check"):
             check = check_release(users.x, cloaked, users.targets, protocol, result.defense.name)

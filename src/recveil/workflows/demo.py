@@ -15,6 +15,7 @@ from recveil.data.io.release_files import write_attributes, write_vectors
 from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import World, make_demo_world
 from recveil.models import MODELS
+from recveil.report.charts import check_chart_packages
 from recveil.workflows.audit_protocol import AuditProtocol, Results
 from recveil.workflows.comparison import compare_audits
 from recveil.workflows.defended_release import (
@@ -58,6 +59,7 @@ def run_demo(
         device: torch device.
         protocol: the rules of the audits; two repeats of the fast panel if None.
     """
+    check_chart_packages()
     protocol = protocol or AuditProtocol(seed=seed, device=device, max_repeats=2)
     with replace_files(Path(out), DEMO_FILES, signs=DEMO_SIGNS) as new:
         result, tables = _compare_releases(protocol, seed, device)

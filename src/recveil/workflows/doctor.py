@@ -11,11 +11,16 @@ from recveil.core.result_parts import Part
 
 __all__ = ["Check", "MachineReport", "examine_machine"]
 
-REQUIRED = ("numpy", "scipy", "scikit-learn", "torch", "pyarrow", "safetensors", "typer", "rich", "jinja2", "pydantic")
+REQUIRED = (
+    *("numpy", "scipy", "scikit-learn", "torch", "pyarrow", "safetensors", "typer", "rich", "jinja2", "pydantic"),
+    *("altair", "vl-convert-python"),
+)
 OPTIONAL = {
-    "altair": "pip install 'recveil[report]' for reports",
-    "vl-convert-python": "pip install 'recveil[report]' for reports",
     "xgboost-cpu": "pip install 'recveil[xgboost]' for the attackers that use it",
+    "h5py": "pip install 'recveil[hdf5]' for HDF5 files and Keras models",
+    "duckdb": "pip install 'recveil[sql]' for queries of DuckDB",
+    "psycopg": "pip install 'recveil[sql]' for queries of PostgreSQL",
+    "huggingface-hub": "pip install 'recveil[cloud]' for hf:// addresses",
     "playwright": "pip install 'recveil[browser]' for the browser test",
 }
 

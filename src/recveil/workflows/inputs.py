@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,7 @@ from recveil.core.result_parts import InputSummary
 from recveil.core.run_folders import check_folder_is_whole
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Release
 from recveil.data.io.array_files import check_scale
+from recveil.data.io.attributes import AttributeTable, make_attributes
 from recveil.data.io.ids import Ids, normalize_ids, require_positions
 from recveil.data.io.tables import ITEM_NAMES, read_table, require_column
 from recveil.data.io.user_tables import (
@@ -23,9 +25,11 @@ from recveil.data.io.user_tables import (
     read_attributes,
     read_embeddings,
     read_interactions,
+    read_listed_users,
     read_recommendations,
+    select_own_attributes,
 )
-from recveil.data.io.vectors import ROW_NUMBER, holds_ids
+from recveil.data.io.vectors import ROW_NUMBER, Layout, holds_ids
 from recveil.workflows.defended_release import select_targets
 from recveil.workflows.utility import load_run_data
 
@@ -53,8 +57,8 @@ class InputFiles:
     """A table of vectors and one of attributes, or a folder that `recveil train` wrote; the rest is optional.
 
     Attributes:
-        embeddings: table of user vectors.
-        attributes: table of attributes.
+        embeddings: table of user vectors; None where lists are audited alone.
+        attributes: table of attributes; None if the table of vectors holds them.
         ids: ids of the rows, for a table of vectors without any; "row-number" if they are 0, 1, 2, ...
         run: folder that `recveil train` wrote, in place of the two tables.
         item_embeddings: table of item vectors.
@@ -64,10 +68,12 @@ class InputFiles:
         bins: edges that cut a numeric column into classes.
         keep_label: labels to keep as classes though they look undisclosed, such as "none".
         stream: read and write in blocks.
+        layout: names of the columns or arrays that hold the vectors and ids.
+        undisclosed: further labels of users who did not disclose.
     """
 
     embeddings: Path | None
-    attributes: Path | None
+    attributes: Path | None = None
     ids: Path | Literal["row-number"] | None = None
     run: Path | None = None
     item_embeddings: Path | None = None
@@ -77,6 +83,13 @@ class InputFiles:
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
     keep_label: Sequence[str] = ()
     stream: bool = False
+    layout: Layout = Layout()
+    undisclosed: Sequence[str] = ()
+
+    @property
+    def has_lists_alone(self) -> bool:
+        """Whether the release consists of lists, and no vectors are known."""
+        return self.embeddings is None and self.run is None and self.recommendations is not None
 
     @property
     def kept_labels(self) -> Sequence[str] | None:
@@ -102,23 +115,38 @@ class InputFiles:
         The third part are notes: users, columns and labels that were left out.
         """
         table, facts = self._find_tables()
-        vectors = read_embeddings(table, self.ids)
-        check_scale(vectors.x, table)
-        attributes = read_attributes(
-            facts, vectors.ids, numeric=self.numeric, bins=self.bins, keep=names, keep_label=self.kept_labels
-        )
+        if self.has_lists_alone:
+            vectors = read_listed_users(table)
+        else:
+            vectors = read_embeddings(table, self.ids, layout=self.layout)
+            check_scale(vectors.x, table)
+        attributes = self.read_facts(facts, vectors, names)
         chosen = names or [name for name, a in attributes.items() if numbers or not a.is_numeric]
         notes = [
             f"{name} was left out: it holds numbers. Cut it into classes by `bins`."
             for name in attributes
             if not names and name not in chosen
         ]
-        targets = select_targets(attributes, chosen, str(facts), numbers=numbers)
+        targets = select_targets(attributes, chosen, str(facts or table), numbers=numbers)
         return vectors, targets, [*attributes.notes, *notes]
+
+    def read_facts(self, path: Path | None, vectors: Vectors, names: Sequence[str]) -> AttributeTable:
+        """Read the attributes of these users from a file, or from the table of the vectors itself."""
+        if path is None:
+            read = partial(make_attributes, select_own_attributes(vectors))
+        else:
+            read = partial(read_attributes, path, vectors.ids, key=self.layout.key)
+        return read(
+            numeric=self.numeric,
+            bins=self.bins,
+            keep=names,
+            keep_label=self.kept_labels,
+            undisclosed=self.undisclosed,
+        )
 
     def read_surface(self, vectors: Vectors, surface: str, *, seed: int) -> FloatArray:
         """Return what the attacker sees: the vectors themselves, or another surface of the release."""
-        if surface == "user_vectors":
+        if surface == "user_vectors" and not self.has_lists_alone:
             return vectors.x
         exposed, history = self._read_release(vectors)
         return build_view(exposed, surface, history=history, rng=make_generator(seed, "view"))
@@ -126,7 +154,8 @@ class InputFiles:
     def read_earlier(self, path: Path, vectors: Vectors) -> FloatArray:
         """Return the same users' vectors in an earlier release, in the order of this one."""
         # A second array without ids has the same rows as the first.
-        earlier = read_embeddings(path, None if holds_ids(path) else self.ids)
+        has_ids = holds_ids(path, layout=self.layout)
+        earlier = read_embeddings(path, None if has_ids else self.ids, layout=self.layout)
         if earlier.x.shape[1] != vectors.x.shape[1]:
             raise DataError(
                 f"The vectors in {path} have {earlier.x.shape[1]} numbers and the new ones {vectors.x.shape[1]}. "
@@ -140,7 +169,7 @@ class InputFiles:
         item_ids = ROW_NUMBER if self.ids == ROW_NUMBER and items_path and not holds_ids(items_path, "item") else None
         items = read_embeddings(items_path, item_ids, owner="item") if items_path else None
         x, y = vectors.x, None if items is None else items.x
-        if y is not None and x.shape[1] != y.shape[1]:
+        if y is not None and x.shape[1] != y.shape[1] and not self.has_lists_alone:
             raise DataError(
                 f"User vectors have {x.shape[1]} numbers and item vectors {y.shape[1]}, so no score follows from them. "
                 "Give the two tables of one model."
@@ -155,13 +184,15 @@ class InputFiles:
             assert y is not None
             return np.asarray((x[users] if user_vectors is None else user_vectors) @ y.T)
 
+        if self.has_lists_alone:
+            return Release(None, y, lists), history
         return Release(x, y, lists, None if y is None else score), history
 
     def _find_in_run(self, name: str) -> Path | None:
         path = self.run / name if self.run is not None else None
         return path if path is not None and path.is_file() else None
 
-    def _find_tables(self) -> tuple[Path, Path]:
+    def _find_tables(self) -> tuple[Path, Path | None]:
         if self.run is not None:
             if self.embeddings or self.attributes:
                 raise UsageError("Give either `run`, or `embeddings` and `attributes`, not both.")
@@ -171,15 +202,17 @@ class InputFiles:
                     f"{self.run} has no users.parquet. Name a folder that `recveil train` wrote vectors into."
                 )
             return self.run / "users.parquet", self.run / "attributes.parquet"
-        if self.embeddings is None or self.attributes is None:
+        if self.embeddings is not None:
+            return self.embeddings, self.attributes
+        if self.recommendations is None or self.attributes is None:
             raise UsageError("Give `embeddings` and `attributes` (files), or `run` (a folder).")
-        return self.embeddings, self.attributes
+        return self.recommendations, self.attributes
 
 
 def summarize_input(files: InputFiles, vectors: Vectors, *, sample: str | None = None) -> InputSummary:
     """Return what was handed in as a part of a result."""
-    name = (files.run or files.embeddings or Path()).name
-    return InputSummary(name=name, n_users=len(vectors.x), d=vectors.x.shape[1], sample=sample)
+    name = (files.run or files.embeddings or files.recommendations or Path()).name
+    return InputSummary(name=name, n_users=len(vectors.x), d=vectors.x.shape[1] or None, sample=sample)
 
 
 def count_activity(files: InputFiles, vectors: Vectors) -> IntArray | None:

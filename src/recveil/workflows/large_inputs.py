@@ -9,7 +9,8 @@ import numpy as np
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.types import Attribute
-from recveil.data.io.vectors import PARQUET_SUFFIXES, ROW_NUMBER, Vectors, read_ids, refuse_missing_ids
+from recveil.data.io.formats.registry import PARQUET_ENDINGS
+from recveil.data.io.vectors import ROW_NUMBER, Vectors, read_ids, refuse_missing_ids
 from recveil.streaming.audit_sample import SampleDesign, design_sample
 from recveil.streaming.block_table import Table, open_table
 from recveil.streaming.engines import TaskEngine
@@ -55,7 +56,7 @@ def is_large_table(files: InputFiles) -> bool:
         return False
     if path.is_dir() or files.stream:
         return True
-    is_table = path.suffix.lower() in (*PARQUET_SUFFIXES, ".npy") and path.is_file()
+    is_table = path.suffix.lower() in (*PARQUET_ENDINGS, ".npy") and path.is_file()
     return is_table and path.stat().st_size > MAX_BYTES_IN_MEMORY
 
 
@@ -82,8 +83,9 @@ def open_large_table(files: InputFiles, names: list[str]) -> LargeTable:
         tuple(files.numeric),
         dict(files.bins),
         tuple(files.keep_label),
+        tuple(files.undisclosed),
     )
-    return LargeTable(open_table(files.embeddings, ids), facts)
+    return LargeTable(open_table(files.embeddings, ids, files.layout), facts)
 
 
 def make_engine(name: str, address: str | None = None) -> TaskEngine | None:

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from recveil.core.errors import DataError
-from recveil.data.io.array_files import check_scale, convert_id_array, load_npy
+from recveil.data.io.array_files import check_scale, convert_id_array
+from recveil.data.io.formats.npy import load_npy
 from recveil.data.io.vectors import read_embeddings
 
 X = np.array([[0.1, -2.0], [3.5, 0.25], [1e-7, 4.0]], dtype=np.float32)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.core.errors import DataError
+from recveil.data.io.formats.delimited import read_csv
 from recveil.data.io.tables import (
     USER_NAMES,
     build_dataset,
@@ -85,7 +86,7 @@ def test_bad_files_give_one_sentence_that_names_them(tmp_path, name, says):
 
 def test_latin_1_is_read_where_it_is_asked_for(tmp_path):
     broken(tmp_path)
-    assert read_table(tmp_path / "latin.csv", encoding="latin1").to_pydict() == {"user_id": ["é"], "item_id": [2]}
+    assert read_csv(tmp_path / "latin.csv", encoding="latin1").to_pydict() == {"user_id": ["é"], "item_id": ["2"]}
 
 
 @pytest.mark.parametrize("name", ["user_id", "userId", "USER ID", "uid", "user", "reviewerID", "#user_id"])

@@ -60,8 +60,8 @@ def test_users_in_one_table_only_are_counted(tmp_path: Path) -> None:
 
 def test_tables_that_share_less_than_half_of_their_users_are_refused(tmp_path: Path) -> None:
     path = save(tmp_path / "a.parquet", user_id=[10, 99, 98], gender=["f", "m", "x"])
-    check_refused(lambda: read_attributes(path, IDS), "Only 1 users .* 3 in the embeddings and 3 in .* lacks '30'")
-    # The attributes of a few users, all of them in the embeddings, are no mistake.
+    check_refused(lambda: read_attributes(path, IDS), "Only 1 users .* 3 in the release and 3 in .* lacks '30'")
+    # The attributes of a few users, all of them in the release, are no mistake.
     path = save(tmp_path / "few.parquet", user_id=[10], gender=["f"])
     assert read_attributes(path, IDS)["gender"].codes.tolist() == [-1, 0, -1]
 
@@ -70,9 +70,7 @@ def test_bad_attributes(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     check_refused(lambda: read_attributes(path, IDS), "no file")
     save(path, user_id=["a", "b"], gender=["f", "m"])
-    check_refused(
-        lambda: read_attributes(path, IDS), r"ids do not match \(the embeddings have '30', the file has 'a'\)"
-    )
+    check_refused(lambda: read_attributes(path, IDS), r"ids do not match \(the release has '30', the file has 'a'\)")
     save(path, user_id=[10, 10, 20, 20], gender=["f", "f", "m", "m"])
     check_refused(lambda: read_attributes(path, IDS), "2 users more than once, for instance '10'")
     save(path, name=[10], gender=["f"])

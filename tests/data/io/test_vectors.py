@@ -182,7 +182,7 @@ def test_safetensors_with_a_named_table_among_several(tmp_path: Path) -> None:
     save_file({"embedding": torch.tensor(X), "other": torch.zeros(2, 2)}, tmp_path / "e.safetensors")
     np.testing.assert_array_equal(read_embeddings(tmp_path / "e.safetensors", "row-number").x, X)
     save_file({"a": torch.tensor(X), "b": torch.zeros(2, 2)}, tmp_path / "two.safetensors")
-    check_refused(tmp_path / "two.safetensors", r"2 tables among its tensors \(a, b\)")
+    check_refused(tmp_path / "two.safetensors", r"2 tables among its arrays \(a \(3 x 2\), b \(2 x 2\)\)")
 
 
 def test_a_table_becomes_safetensors_with_its_ids(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_item_embeddings_have_item_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"user": IDS, "vec": lists()}, "no column 'embedding' and no columns emb_0"),
+        ({"user": IDS, "vec": lists(), "other": lists()}, "no column 'embedding' and no columns emb_0"),
         ({"id": IDS, "embedding": lists()}, "no column 'user_id'"),
         ({"user_id": IDS, "emb_0": X[:, 0], "emb_2": X[:, 1]}, "no emb_1"),
         ({"user_id": IDS, "emb_1": X[:, 0], "emb_2": X[:, 1]}, "no emb_0"),

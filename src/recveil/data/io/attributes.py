@@ -59,6 +59,7 @@ def make_attributes(
     bins: Mapping[str, Sequence[float]],
     keep: Sequence[str] = (),
     keep_label: Collection[str] | None = (),
+    undisclosed: Collection[str] = (),
     row_counts: IntArray | None = None,
 ) -> AttributeTable:
     """Make an attribute of every column; null, empty and NaN are undisclosed.
@@ -73,6 +74,7 @@ def make_attributes(
         bins: columns to cut into classes, with the lower edges of all classes but the first.
         keep: columns to make attributes however many values they have.
         keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
+        undisclosed: further labels of users who did not disclose.
         row_counts: users that each row stands for; one if None.
 
     Raises:
@@ -90,7 +92,7 @@ def make_attributes(
                 raise DataError(f"The column '{name}' {reason}, not one value for each user. Choose another one.")
             notes += [] if keep else [f"{name} was left out: it {reason}."]
             continue
-        text, note = _drop_undisclosed_labels(name, text, keep_label, row_counts)
+        text, note = _drop_undisclosed_labels(name, text, keep_label, undisclosed, row_counts)
         attribute = _make_attribute(name, text, bins.get(name), is_numeric=name in numeric)
         if name not in named and len(attribute.labels) > MAX_CLASSES:
             notes += [] if keep else [_describe_many_classes(attribute)]
@@ -136,7 +138,11 @@ def _parse_number(text: str) -> float | None:
 
 
 def _drop_undisclosed_labels(
-    name: str, text: pa.ChunkedArray, keep_label: Collection[str] | None, row_counts: IntArray | None
+    name: str,
+    text: pa.ChunkedArray,
+    keep_label: Collection[str] | None,
+    undisclosed: Collection[str],
+    row_counts: IntArray | None,
 ) -> tuple[pa.ChunkedArray, list[str]]:
     """Make labels null that stand for an undisclosed value; return the sentence that counts their users."""
     if keep_label is None:
@@ -144,14 +150,16 @@ def _drop_undisclosed_labels(
     kept = {label.strip().lower() for label in keep_label}
     labels = [label for label in text.unique().to_pylist() if label is not None and label.lower() not in kept]
     codes = {label.lower() for label in _find_number_codes(labels)}
-    dropped = sorted(label for label in labels if label.lower() in _UNDISCLOSED_WORDS or label.lower() in codes)
+    named = {label.strip().lower() for label in undisclosed}
+    dropped = sorted(label for label in labels if label.lower() in {*_UNDISCLOSED_WORDS, *codes, *named})
     if not dropped:
         return text, []
     place = pc.fill_null(pc.index_in(text, value_set=pa.array(dropped, pa.string())), -1).to_numpy()
     is_dropped = place >= 0
     counts = np.bincount(place[is_dropped], None if row_counts is None else row_counts[is_dropped], len(dropped))
     parts = [f"{int(count):,} users labelled '{label}'" for label, count in zip(dropped, counts, strict=True) if count]
-    note = f"{name}: {' and '.join(parts)} are treated as undisclosed; name a label by `keep_label` to keep it."
+    cure = "" if {label.lower() for label in dropped} <= named else "; name a label by `keep_label` to keep it"
+    note = f"{name}: {' and '.join(parts)} are treated as undisclosed{cure}."
     return pc.if_else(pa.array(is_dropped), None, text), [note]
 
 

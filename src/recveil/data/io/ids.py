@@ -84,7 +84,7 @@ def require_positions(ids: Ids, known_ids: Ids, path: str | Path, owner: str) ->
     if len(missing):
         raise DataError(
             f"{path} names {len(missing)} unknown {owner}{'s' * (len(missing) != 1)}, for instance '{missing[0]}' "
-            f"(the first known one is '{theirs[0]}'). Remove these rows, or add the {owner}s to the embeddings."
+            f"(the first known one is '{theirs[0]}'). Remove these rows, or add the {owner}s to the release."
         )
     return index
 

@@ -1,4 +1,4 @@
-"""Tables of interactions and users in CSV, TSV, Parquet and RecBole atomic files, and the `Dataset` made of them.
+"""Tables of interactions and users in files of any format of tables, and the `Dataset` made of them.
 
 Text is read as text and narrowed to numbers only if nothing is lost, so that ids and codes such as `007` survive. Every
 reader returns a `RawTables`: a table of interactions with the columns `user_id`, `item_id` and, if known, `rating` and
@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from recveil.core.errors import DataError
 from recveil.core.types import Dataset, FloatArray, IntArray
 from recveil.data.io.attributes import AttributeTable, make_attributes
-from recveil.data.io.parquet_files import read_parquet
-from recveil.data.io.text import cast_to_text, check_file, detect_delimiter, narrow_column, read_delimited
+from recveil.data.io.formats.format_types import TableFormat
+from recveil.data.io.formats.registry import find_format
+from recveil.data.io.text import cast_to_text, check_file, narrow_column
 
 __all__ = [
     "ITEM_NAMES",
@@ -51,11 +52,6 @@ ITEM_NAMES = ("item_id", "item", "iid", "movie_id", "asin", "artist_id", "track_
 RATING_NAMES = ("rating", "overall", "score", "stars")
 TIME_NAMES = ("timestamp", "time", "unix_timestamp", "unix_review_time", "datetime", "date", "position")
 
-TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t", ".inter": "\t", ".user": "\t", ".item": "\t"}
-PARQUET_SUFFIXES = {".parquet", ".pq"}
-COMPRESSED_SUFFIXES = {".gz", ".bz2"}
-_TYPED_NAME = re.compile(r"^(.+):(token|token_seq|float|float_seq)$")
-
 
 @dataclass(frozen=True, eq=False)
 class RawTables:
@@ -70,28 +66,22 @@ class RawTables:
     users: pa.Table | None = None
 
 
-def read_table(path: str | Path, *, encoding: str = "utf8", narrow: bool = True) -> pa.Table:
-    """Read a CSV, TSV, Parquet or RecBole atomic file; text may be packed as .gz or .bz2.
+def read_table(path: str | Path, *, narrow: bool = True) -> pa.Table:
+    """Read a table of any format of tables; text may be packed as .gz or .bz2.
 
     The first line of a text file must name the columns; types in the header of an atomic file are removed. Columns of
     plain numbers become numbers, unless `narrow` is off.
+
+    Raises:
+        DataError: the file cannot be read, or holds arrays without columns.
     """
     path = check_file(path)
-    kind = _file_suffix(path)
-    if kind in PARQUET_SUFFIXES:
-        table = read_parquet(path)
-        _refuse_duplicate_names(table, path)
-        return table
-    if kind not in TEXT_DELIMITERS:
-        raise DataError(
-            f"Cannot tell what {path} is. Known endings: {', '.join([*TEXT_DELIMITERS, *sorted(PARQUET_SUFFIXES)])}."
-        )
-    delimiter = detect_delimiter(path, encoding) if kind == ".csv" else TEXT_DELIMITERS[kind]
-    table = read_delimited(path, delimiter=delimiter, encoding=encoding)
-    if all(_TYPED_NAME.match(name) for name in table.column_names):
-        table = table.rename_columns([name.rsplit(":", 1)[0] for name in table.column_names])
+    file_format = find_format(path)
+    if not isinstance(file_format, TableFormat):
+        raise DataError(f"{path} holds arrays ({file_format.name}), not a table with columns. Give a .parquet or .csv.")
+    table = file_format.read(path)
     _refuse_duplicate_names(table, path)
-    return narrow_table(table) if narrow else table
+    return narrow_table(table) if narrow and file_format.is_text else table
 
 
 def narrow_table(table: pa.Table) -> pa.Table:
@@ -227,11 +217,6 @@ def build_dataset(
         attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep, keep_label=keep_label)
     notes = () if keep_label is None else attributes.notes
     return Dataset(name, user, item, time, user_ids, item_ids, dict(attributes), notes)
-
-
-def _file_suffix(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in COMPRESSED_SUFFIXES else "".join(suffixes[-1:])
 
 
 def _refuse_duplicate_names(table: pa.Table, path: Path) -> None:

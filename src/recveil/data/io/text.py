@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import io
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +24,8 @@ __all__ = [
     "describe_read_error",
     "detect_delimiter",
     "narrow_column",
+    "open_for_writing",
+    "open_unpacked",
     "read_delimited",
     "read_first_line",
 ]
@@ -142,17 +146,37 @@ def describe_read_error(path: Path, error: Exception) -> DataError:
 
 @contextmanager
 def _open_source(path: Path, delimiter: str) -> Iterator[tuple[Any, str]]:
-    packed = path.suffix.lower() in _PACKED_SUFFIXES
-    if len(delimiter) == 1 and not packed:
+    if len(delimiter) == 1 and path.suffix.lower() not in _PACKED_SUFFIXES:
         yield path, delimiter
         return
-    with pa.input_stream(str(path), compression="detect") as stream:
-        limited = _LimitedStream(stream, path) if packed else stream
+    with open_unpacked(path) as stream:
         if len(delimiter) == 1:
-            yield limited, delimiter
+            yield stream, delimiter
         else:
             # Arrow splits at one character only; the unit separator does not occur in text.
-            yield io.BytesIO(limited.read().replace(delimiter.encode(), b"\x1f")), "\x1f"
+            yield io.BytesIO(stream.read().replace(delimiter.encode(), b"\x1f")), "\x1f"
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[Any]:
+    """Open a text file for reading; one packed as .gz or .bz2 is unpacked, up to a limit."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        yield _LimitedStream(stream, path) if path.suffix.lower() in _PACKED_SUFFIXES else stream
+
+
+@contextmanager
+def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a text file for writing, packed if its ending is .gz or .bz2; same content, same bytes."""
+    ending = path.suffix.lower()
+    with path.open("wb") as file:
+        if ending == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+                yield cast(IO[bytes], packed)
+        elif ending == ".bz2":
+            with bz2.BZ2File(file, "wb") as packed_file:
+                yield packed_file
+        else:
+            yield file
 
 
 class _LimitedStream(io.RawIOBase):

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recveil.core.errors import DataError
+from recveil.core.errors import DataError, UsageError
 from recveil.core.types import UNDISCLOSED, Attribute, Dataset, IntArray
 from recveil.data.io.attributes import AttributeTable, make_attributes
 from recveil.data.io.ids import (
@@ -44,8 +44,10 @@ __all__ = [
     "read_attributes",
     "read_embeddings",
     "read_interactions",
+    "read_listed_users",
     "read_recommendations",
     "require_classes",
+    "select_own_attributes",
     "write_embeddings",
 ]
 
@@ -61,6 +63,8 @@ def read_attributes(
     bins: Mapping[str, Sequence[float]] | None = None,
     keep: Sequence[str] = (),
     keep_label: Collection[str] | None = (),
+    undisclosed: Collection[str] = (),
+    key: str = "",
 ) -> AttributeTable:
     """Read one attribute from each column; null, empty and labels such as "unknown" are undisclosed.
 
@@ -73,21 +77,51 @@ def read_attributes(
         bins: columns to cut into classes, with the lower edges of all classes but the first.
         keep: columns to make attributes however many values they have.
         keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
+        undisclosed: further labels of users who did not disclose.
+        key: column of the ids, where the table has it; one of the usual names else.
 
     Raises:
         DataError: fewer than half of the users match, a user occurs twice, or there is no column beside the ids.
     """
     table = read_rows(path)
-    key = require_column(table, USER_NAMES, path)
-    table_ids, user_ids = unify_types(normalize_ids(table.column(key), path), normalize_ids(ids, "the embeddings"))
+    key = key if key in table.column_names else require_column(table, USER_NAMES, path)
+    table_ids, user_ids = unify_types(normalize_ids(table.column(key), path), normalize_ids(ids, "the release"))
     refuse_duplicates(table_ids, path, "user")
     rows = find_positions(user_ids, table_ids)
     notes = _describe_overlap(user_ids, table_ids, rows, Path(path))
     if table.num_columns == 1:
         raise DataError(f"{path} has no column besides '{key}'. Add one column for each attribute.")
     columns = table.drop_columns([key]).take(pa.array(rows, mask=rows < 0))
-    attributes = make_attributes(columns, numeric=numeric, bins=bins or {}, keep=keep, keep_label=keep_label)
+    attributes = make_attributes(
+        columns, numeric=numeric, bins=bins or {}, keep=keep, keep_label=keep_label, undisclosed=undisclosed
+    )
     return AttributeTable(attributes, [*notes, *attributes.notes])
+
+
+def select_own_attributes(vectors: Vectors) -> pa.Table:
+    """Select the columns of a table of vectors that may be attributes.
+
+    Raises:
+        UsageError: the vectors come as an array, or there is no other column.
+    """
+    if vectors.source is None or not vectors.other_names:
+        raise UsageError(
+            f"{vectors.path} holds vectors and no attributes. Name a file with user_id and one column for each "
+            "attribute by `attributes`."
+        )
+    return vectors.source.select(vectors.other_names)
+
+
+def read_listed_users(path: str | Path) -> Vectors:
+    """Read the users of a file of recommendations; they have no vectors.
+
+    Raises:
+        DataError: the file cannot be read, or an id is missing.
+    """
+    table = read_rows(path)
+    key = require_column(table, USER_NAMES, path)
+    ids = normalize_ids(table.column(key), path).unique()
+    return Vectors(ids, np.empty((len(ids), 0), np.float32), key, (), None, np.float32, path=Path(path))
 
 
 def read_interactions(path: str | Path, user_ids: Ids, item_ids: Ids | None = None) -> Dataset:
@@ -187,24 +221,24 @@ def _describe_overlap(user_ids: pa.Array, table_ids: pa.Array, rows: IntArray, p
     matched, n_users, n_rows = int((rows >= 0).sum()), len(user_ids), len(table_ids)
     if not matched:
         raise DataError(
-            f"No user of the embeddings is in {path}: the ids do not match (the embeddings have '{user_ids[0]}', the "
+            f"No user of the release is in {path}: the ids do not match (the release has '{user_ids[0]}', the "
             f"file has '{table_ids[0]}'). Write them alike in both."
         )
     if matched < MIN_SHARED_USERS * min(n_users, n_rows):
         stranger = user_ids[int(np.flatnonzero(rows < 0)[0])]
         raise DataError(
-            f"Only {matched:,} users are in both tables, of {n_users:,} in the embeddings and {n_rows:,} in {path}, "
+            f"Only {matched:,} users are in both tables, of {n_users:,} in the release and {n_rows:,} in {path}, "
             f"which lacks '{stranger}'. Write the ids alike in both, or leave out the users of other tables."
         )
     notes = []
     if matched < n_users:
         notes.append(
-            f"{n_users - matched:,} of the {n_users:,} users of the embeddings are not in {path.name} and are treated "
+            f"{n_users - matched:,} of the {n_users:,} users of the release are not in {path.name} and are treated "
             "as undisclosed."
         )
     if matched < n_rows:
         notes.append(
-            f"{n_rows - matched:,} of the {n_rows:,} users in {path.name} are not in the embeddings and were left out."
+            f"{n_rows - matched:,} of the {n_rows:,} users in {path.name} are not in the release and were left out."
         )
     return notes
 

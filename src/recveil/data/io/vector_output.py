@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
-import torch
+from numpy.typing import NDArray
 
-from recveil.core.errors import UsageError
+from recveil.core.errors import DataError, UsageError
+from recveil.core.extras import import_extra
 from recveil.core.files import check_output_file, write_atomically
 from recveil.core.types import FloatArray
-from recveil.data.io.vectors import PARQUET_SUFFIXES, TEXT_DELIMITERS, Vectors, replace_vectors
+from recveil.data.io.formats.format_types import ArrayFormat, TableFormat, cast_vectors
+from recveil.data.io.formats.registry import find_format, get_ending, list_endings
+from recveil.data.io.vector_columns import is_list
+from recveil.data.io.vectors import Vectors, replace_vectors
 
 __all__ = ["check_vector_output", "write_embeddings"]
 
-BLOCK_ROWS = 8_192
-"""Rows that are formatted as text at once."""
-
 
 def write_embeddings(path: str | Path, vectors: Vectors, x: FloatArray) -> None:
-    """Write `x` in place of the vectors; rows, ids and other columns stay.
+    """Write `x` in place of the vectors; rows, ids, other columns and the type of the numbers stay.
 
     The file appears whole or not at all.
 
     Args:
-        path: file to write; its suffix chooses the format.
+        path: file to write; its ending chooses the format.
         vectors: the table as it was read.
         x: the new vectors, of the same shape.
 
@@ -41,19 +39,17 @@ def write_embeddings(path: str | Path, vectors: Vectors, x: FloatArray) -> None:
         raise UsageError(
             f"The new vectors have the shape {x.shape}. It must be that of the old ones, {vectors.x.shape}."
         )
-    suffix = check_vector_output(path, vectors).suffix.lower()
-    x = np.ascontiguousarray(x, dtype=vectors.dtype)
-    if suffix == ".npy":
-        with write_atomically(path) as temporary:
-            np.save(temporary, x, allow_pickle=False)
-    elif suffix == ".safetensors":
-        _write_safetensors(path, vectors, x)
-    elif suffix in PARQUET_SUFFIXES:
-        with write_atomically(path) as temporary:
-            pyarrow.parquet.write_table(replace_vectors(vectors, x), temporary)
-    else:
-        table = replace_vectors(vectors, x.astype(np.float32))
-        _write_text(path, table, vectors.text, TEXT_DELIMITERS[suffix])
+    path = check_vector_output(path, vectors)
+    file_format = _find_output_format(path, vectors)
+    original = vectors.path if _is_same_form(file_format, vectors) else None
+    with write_atomically(path) as temporary:
+        if isinstance(file_format, ArrayFormat):
+            dropped = vectors.dropped if original is not None else ()
+            arrays = _collect_arrays(vectors, x, file_format, is_copy=original is not None)
+            file_format.write_arrays(temporary, arrays, original=original, dropped=dropped)
+        else:
+            assert file_format.write is not None, "checked before"
+            file_format.write(temporary, _make_table(vectors, x, file_format), original)
 
 
 def check_vector_output(path: str | Path, vectors: Vectors) -> Path:
@@ -61,71 +57,70 @@ def check_vector_output(path: str | Path, vectors: Vectors) -> Path:
 
     Raises:
         UsageError: the format is unknown or would lose the ids.
+        MissingExtra: an optional package is needed for it.
     """
     path = check_output_file(path)
-    suffix = path.suffix.lower()
-    if suffix not in (*PARQUET_SUFFIXES, *TEXT_DELIMITERS, ".npy", ".safetensors"):
-        raise UsageError(f"Cannot tell how to write {path}. Use .parquet, .csv, .tsv, .npy or .safetensors.")
-    if suffix == ".npy" and vectors.holds_ids:
-        raise UsageError(f"A .npy file cannot hold the ids, so {path} would lose them. Write .parquet instead.")
-    if suffix == ".safetensors" and vectors.holds_ids and not pa.types.is_integer(vectors.ids.type):
+    try:
+        file_format = _find_output_format(path, vectors)
+    except DataError:
+        raise UsageError(f"Cannot tell how to write {path}. Use {', '.join(list_endings(written=True))}.") from None
+    if isinstance(file_format, TableFormat):
+        if file_format.write is None:
+            raise UsageError(f"{file_format.name} files are read and not written. Write {path.stem}.parquet instead.")
+        return path
+    if file_format.package:
+        import_extra(file_format.package, "hdf5", f"write {path}")
+    if file_format.needs_original and not _is_same_form(file_format, vectors):
+        raise UsageError(f"{path} would be a {file_format.name} file, and the input is none. Write .parquet instead.")
+    if vectors.holds_ids and not file_format.holds_ids:
         raise UsageError(
-            f"A safetensors file cannot hold ids that are text, so {path} would lose them. Write .parquet."
+            f"A {path.suffix} file cannot hold the ids, so {path} would lose them. Write .parquet instead."
+        )
+    if vectors.holds_ids and not _fits_ids(file_format, vectors):
+        raise UsageError(
+            f"A {file_format.name} file cannot hold ids that are text, so {path} would lose them. Write .parquet."
         )
     return path
 
 
-def _write_text(path: str | Path, table: pa.Table, text: pa.Table | None, delimiter: str) -> None:
-    """Write a table as text; columns that were read from text are written as they were."""
-    place = table.schema.get_field_index("embedding")
-    if place >= 0:
+def _find_output_format(path: Path, vectors: Vectors) -> TableFormat | ArrayFormat:
+    """Find the format of an output; a .txt file has that of the input if it is one as well."""
+    if vectors.path is not None and get_ending(path) == get_ending(vectors.path) == ".txt":
+        return find_format(vectors.path)
+    return find_format(path)
+
+
+def _is_same_form(file_format: TableFormat | ArrayFormat, vectors: Vectors) -> bool:
+    return vectors.path is not None and find_format(vectors.path) is file_format
+
+
+def _fits_ids(file_format: ArrayFormat, vectors: Vectors) -> bool:
+    return file_format.holds_ids and (file_format.holds_text or pa.types.is_integer(vectors.ids.type))
+
+
+def _collect_arrays(
+    vectors: Vectors, x: FloatArray, file_format: ArrayFormat, *, is_copy: bool
+) -> dict[str, NDArray[Any]]:
+    """Collect what is written: the vectors of a copy, or vectors and ids of a new file."""
+    if is_copy:
+        return {vectors.columns[0]: x}
+    arrays = {"embedding": cast_vectors(x, np.dtype(vectors.dtype))}
+    if not _fits_ids(file_format, vectors):
+        return arrays
+    ids = vectors.ids.to_numpy(zero_copy_only=False)
+    return {f"{vectors.owner}_id": ids if ids.dtype.kind in "iu" else ids.astype(str), **arrays}
+
+
+def _make_table(vectors: Vectors, x: FloatArray, file_format: TableFormat) -> pa.Table:
+    """Return the table with the new vectors; for a text file as it is spelled there."""
+    dtype = np.dtype(vectors.dtype if file_format.keeps_types else np.float32)
+    table = replace_vectors(vectors, cast_vectors(x, dtype))
+    if not file_format.is_text:
+        return table
+    place = table.schema.get_field_index(vectors.columns[0] if vectors.source is not None else "embedding")
+    if is_list(table.schema.field(place).type):
         numbers = table.column(place).cast(pa.list_(pa.string()))
         lists = pc.binary_join_element_wise("[", pc.binary_join(numbers, ", "), "]", "")
-        table = table.set_column(place, "embedding", lists)
-    nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
-    if nested:
-        raise UsageError(f"The column '{nested[0]}' cannot be written to the text file {path}. Write .parquet instead.")
-    original = {} if text is None else {name: text.column(name) for name in text.column_names}
-    columns = pa.table({name: original.get(name, table.column(name)) for name in table.column_names})
-    with write_atomically(path) as temporary, temporary.open("wb") as file:
-        file.write(_format_header(table.column_names, delimiter))
-        for start in range(0, columns.num_rows, BLOCK_ROWS):
-            try:
-                file.write(_format_rows(columns.slice(start, BLOCK_ROWS), delimiter))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                reason = str(error).splitlines()[0]
-                raise UsageError(f"{path} cannot hold this table ({reason}). Write .parquet instead.") from error
-
-
-def _format_rows(rows: pa.Table, delimiter: str) -> bytes:
-    cells = [_format_cells(rows.column(name).cast(pa.string()), delimiter) for name in rows.column_names]
-    lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace", null_replacement="")
-    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
-
-
-def _format_cells(cells: pa.ChunkedArray, delimiter: str) -> pa.ChunkedArray:
-    """Put cells in quotes that could not be read back without; between tabs there are no quotes."""
-    if delimiter == "\t":
-        if pc.any(pc.match_substring_regex(cells, "[\t\r\n]"), min_count=0).as_py():
-            raise pa.ArrowInvalid("a cell holds a tab or a line end")
-        return cells
-    special = pc.match_substring_regex(cells, '["\r\n' + delimiter + "]")
-    quoted = pc.binary_join_element_wise('"', pc.replace_substring(cells, '"', '""'), '"', "")
-    return pc.if_else(special, quoted, cells)
-
-
-def _format_header(names: list[str], delimiter: str) -> bytes:
-    line = io.StringIO()
-    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(names)
-    return line.getvalue().encode()
-
-
-def _write_safetensors(path: str | Path, vectors: Vectors, x: FloatArray) -> None:
-    from safetensors.torch import save_file
-
-    tensors = dict(vectors.source) if isinstance(vectors.source, Mapping) else {}
-    if isinstance(vectors.source, pa.Table):
-        tensors[f"{vectors.owner}_id"] = torch.tensor(vectors.ids.to_numpy())
-    tensors["embedding" if isinstance(vectors.source, pa.Table) else vectors.columns[0]] = torch.tensor(x)
-    with write_atomically(path) as temporary:
-        save_file(tensors, temporary)
+        table = table.set_column(place, table.schema.field(place).name, lists)
+    original = {} if vectors.text is None else {name: vectors.text.column(name) for name in vectors.text.column_names}
+    return pa.table({name: original.get(name, table.column(name)) for name in table.column_names})

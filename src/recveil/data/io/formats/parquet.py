@@ -1,4 +1,4 @@
-"""Parquet files, read whole."""
+"""Parquet files, read and written whole."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from recveil.core.errors import DataError
+from recveil.data.io.formats.format_types import TableFormat
 
-__all__ = ["read_parquet"]
+__all__ = ["FORMAT", "read_parquet"]
 
 _VIEW_TYPES = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 
@@ -28,3 +29,10 @@ def read_parquet(path: Path) -> pa.Table:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last one: names of columns
         raise DataError(f"{path} is not a whole Parquet file. Download or write it again.") from error
     return table
+
+
+def _write_parquet(path: Path, table: pa.Table, original: Path | None) -> None:
+    pyarrow.parquet.write_table(table, path)
+
+
+FORMAT = TableFormat("Parquet", (".parquet", ".pq"), read_parquet, _write_parquet, keeps_types=True)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from recveil.core.errors import DataError
-from recveil.data.io.parquet_files import read_parquet
+from recveil.data.io.formats.parquet import read_parquet
 from recveil.data.io.user_tables import read_attributes
 from recveil.streaming.parquet_parts import open_parquet
 

@@ -1,0 +1,1 @@
+"""File formats of tables and vectors: one file a format, with how it is read and how it is written back."""

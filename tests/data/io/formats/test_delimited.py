@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recveil.core.errors import UsageError
+from recveil.data.io.formats.delimited import read_csv, read_tsv
+from recveil.data.io.vector_output import write_embeddings
+from recveil.data.io.vectors import Layout, read_embeddings
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_the_delimiter_stays(tmp_path: Path, mark: str) -> None:
+    text = "\n".join(mark.join(cells) for cells in [("uid", "f0", "f1", "note"), ("007", "0.5", "1.5", "1.10")]) + "\n"
+    (tmp_path / "e.csv").write_text(text)
+    vectors = read_embeddings(tmp_path / "e.csv", layout=Layout(("f0", "f1")))
+    write_embeddings(tmp_path / "out.csv", vectors, vectors.x)
+    assert (tmp_path / "out.csv").read_text() == text
+    assert read_csv(tmp_path / "e.csv").column_names == ["uid", "f0", "f1", "note"]
+
+
+def test_atomic_files_are_read_and_not_written(tmp_path: Path) -> None:
+    (tmp_path / "e.user").write_text("user_id:token\tvec:float_seq\n1\t0.5 1.5\n2\t1 2\n")
+    assert read_tsv(tmp_path / "e.user").column_names == ["user_id", "vec"]
+    vectors = read_embeddings(tmp_path / "e.user", layout=Layout(("vec",)))
+    assert vectors.x.tolist() == [[0.5, 1.5], [1, 2]]
+    with pytest.raises(UsageError, match="RecBole atomic files are read and not written"):
+        write_embeddings(tmp_path / "out.user", vectors, vectors.x)
+    write_embeddings(tmp_path / "out.tsv", vectors, vectors.x)
+    assert (tmp_path / "out.tsv").read_text() == "user_id\tvec\n1\t[0.5, 1.5]\n2\t[1, 2]\n"

@@ -1,0 +1,38 @@
+"""What is installed: the base has what the first commands need, and all recipes name the same packages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CONDA_NAMES = {"torch": "pytorch"}
+
+
+def list_base() -> dict[str, str]:
+    pairs = (re.fullmatch(r"([a-z0-9-]+)(>=[0-9.]+)", text) for text in PROJECT["dependencies"])
+    return {pair.group(1): pair.group(2) for pair in pairs if pair is not None}
+
+
+def test_the_base_draws_charts() -> None:
+    assert {"altair", "vl-convert-python", "torch", "pyarrow"} <= list_base().keys()
+    assert len(list_base()) == len(PROJECT["dependencies"])
+
+
+def test_the_conda_recipe_names_the_packages_of_the_base() -> None:
+    recipe = (ROOT / "packaging" / "conda" / "meta.yaml").read_text()
+    run = recipe[recipe.index("  run:") : recipe.index("\ntest:")]
+    named = set(re.findall(r"- ([a-z0-9-]+ >=[0-9.]+)", run))
+    expected = {f"{CONDA_NAMES.get(name, name)} {bound}" for name, bound in list_base().items()}
+    assert named == expected | {f"python {PROJECT['requires-python']}"}
+    assert f'version = "{PROJECT["version"]}"' in recipe
+
+
+def test_extras_that_errors_name_exist() -> None:
+    text = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"recveil\[([a-z0-9]+)\]", text))
+    named |= set(re.findall(r'import_extra\("[a-z0-9_]+", "([a-z0-9]+)"', text))
+    assert {"hdf5", "sql", "cloud", "ray", "tune", "xgboost"} <= named
+    assert named <= PROJECT["optional-dependencies"].keys()
