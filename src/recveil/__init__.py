@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from recveil.defenses.embeddings.leace import Leace
     from recveil.defenses.embeddings.sliced import Sliced
     from recveil.defenses.embeddings.transformers import load_map
+    from recveil.integrations.from_model import from_model
+    from recveil.integrations.model_release import ModelRelease
     from recveil.integrations.python_api import audit, cloak, membership, train
 
 # Idle OpenMP threads that spin starve whoever shares the machine: beside one busy process, small tensor programs were
@@ -37,6 +39,7 @@ _HOMES = {
     "Gaussian": "defenses.embeddings.gaussian",
     "Leace": "defenses.embeddings.leace",
     "MembershipResult": "core.results",
+    "ModelRelease": "integrations.model_release",
     "RecveilError": "core.errors",
     "Release": "core.types",
     "Sliced": "defenses.embeddings.sliced",
@@ -46,6 +49,7 @@ _HOMES = {
     "Verdict": "core.result_parts",
     "audit": "integrations.python_api",
     "cloak": "integrations.python_api",
+    "from_model": "integrations.from_model",
     "leave_one_out": "data.splits",
     "load_dataset": "data.sources.catalog",
     "load_map": "defenses.embeddings.transformers",
@@ -63,6 +67,7 @@ __all__ = [
     "Gaussian",
     "Leace",
     "MembershipResult",
+    "ModelRelease",
     "RecveilError",
     "Release",
     "Sliced",
@@ -72,6 +77,7 @@ __all__ = [
     "Verdict",
     "audit",
     "cloak",
+    "from_model",
     "leave_one_out",
     "load_dataset",
     "load_map",
