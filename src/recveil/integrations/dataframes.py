@@ -75,7 +75,10 @@ def is_dataframe(data: object) -> bool:
 def read_arrow(data: Any) -> pa.Table:
     """Return a DataFrame of any library as an Arrow table; a pandas index without a name is left out."""
     table = data if isinstance(data, pa.Table) else pa.table(data)
-    return table.select([name for name in table.column_names if not name.startswith("__index_level_")])
+    table = table.select([name for name in table.column_names if not name.startswith("__index_level_")])
+    # polars hands out text as views, which many functions of Arrow do not take.
+    plain = [field.with_type(pa.large_string()) if field.type == pa.string_view() else field for field in table.schema]
+    return table.cast(pa.schema(plain))
 
 
 def read_table_input(
@@ -137,9 +140,6 @@ def _read_model_input(
     attributes = read_attributes(
         SOURCE, model.user_ids, numeric=numeric, keep=names, keep_label=keep_label, rows=read_arrow(users)
     )
-    for name in wanted:
-        if name not in attributes:
-            raise DataError(f"The DataFrame has no attribute '{name}'. Its attributes: {', '.join(attributes)}.")
     chosen = {name: attributes[name] for name in wanted} if names else dict(attributes)
     return TableInput(model.user_vectors, chosen, model, notes=(*model.notes, *attributes.notes), model=model)
 

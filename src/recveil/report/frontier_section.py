@@ -56,7 +56,7 @@ def build_frontier_section(frontier: Frontier | None) -> FrontierSection | None:
             id="frontier",
             title="Privacy against cost, by method and strength",
             caption="Lower is more private, further left is cheaper. Each line starts at the undefended table and ends "
-            "at full strength; the ring marks the knee.",
+            "at full strength; steps smaller than the 95 % intervals are chance. The ring marks the knee.",
             axis=f"{measure} (share)",
             points=_list_points(points, knee),
         ),
@@ -76,9 +76,18 @@ def _list_points(points: list[FrontierPoint], knee: FrontierPoint) -> list[Stren
     methods = [point for point in points if point.method != UNDEFENDED]
     starts = [(name, start) for name in list_distinct([point.method for point in methods]) if start is not None]
     return [
-        StrengthPoint(format_text(name), point.strength, point.cost, point.advantage, point is knee)
+        StrengthPoint(
+            format_text(name), point.strength, point.cost, point.advantage, point is knee, *_find_interval(point)
+        )
         for name, point in [*starts, *((point.method, point) for point in methods)]
     ]
+
+
+def _find_interval(point: FrontierPoint) -> tuple[float | None, float | None]:
+    """Return the interval of the attribute whose advantage is drawn: the largest one."""
+    estimates = [target.advantage for target in point.targets.values()]
+    drawn = next((estimate for estimate in estimates if estimate.value == point.advantage), None)
+    return (None, None) if drawn is None else (finite_or_none(drawn.low), finite_or_none(drawn.high))
 
 
 def _build_row(point: FrontierPoint, is_knee: bool) -> FrontierRow:

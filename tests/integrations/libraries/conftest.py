@@ -84,7 +84,7 @@ def check_privacy(movielens: MovieLens) -> Callable[..., rv.CloakResult]:
         assert before.headline.advantage.value > (0.2 if leaks else 0.0)
         assert after.headline.advantage.value < before.headline.advantage.value
         assert result.utility is not None
-        assert result.utility.before["ndcg@10"].value > 0.01
+        assert result.utility.before["ndcg@10"].value > 0.002
         assert result.lists is not None
         assert set(result.lists.before) == {"gender"}
         assert result.table.user_vectors.shape == release.user_vectors.shape

@@ -32,7 +32,7 @@ def test_models_with_and_without_vectors(kind: str, movielens: Any, check_lists:
     assert release.has_vectors == (kind in ("BPR", "MF", "NMF"))
 
     def recommend(user: str, seen: list[str], k: int) -> list[str]:
-        scores = np.array(model.score(model.uid_map[user]), dtype=np.float64)
+        scores = np.array(model.score(model.uid_map[user]), dtype=np.float64).ravel()
         scores[[model.iid_map[item] for item in seen]] = -np.inf
         return [model.item_ids[item] for item in np.argsort(-scores, kind="stable")[:k]]
 

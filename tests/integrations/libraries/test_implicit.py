@@ -52,9 +52,7 @@ def test_item_models_are_audited_by_their_lists(form: str, movielens: Any, check
     model = implicit.nearest_neighbours.CosineRecommender(K=50, num_threads=1)
     model.fit(movielens.matrix, show_progress=False)
     interactions = movielens.train if form == "frame" else movielens.matrix
-    release = rv.from_model(
-        model, user_ids=movielens.user_ids, item_ids=movielens.item_ids, interactions=interactions
-    )
+    release = rv.from_model(model, user_ids=movielens.user_ids, item_ids=movielens.item_ids, interactions=interactions)
     check_lists(release, make_recommend(model, movielens))
     result = rv.audit(release, movielens.users, target="gender", details=False, **QUICK)
     assert result.protocol.surface == "lists"

@@ -35,4 +35,4 @@ def read_model(request: ModelRequest) -> ModelRelease:
 
 
 def _score_users(model: Any, users: IntArray) -> FloatArray:
-    return np.stack([np.asarray(model.score(int(user)), dtype=np.float32)[: model.num_items] for user in users])
+    return np.stack([np.asarray(model.score(int(user)), dtype=np.float32).ravel()[: model.num_items] for user in users])
