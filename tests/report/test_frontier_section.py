@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from recveil.core.result_parts import Frontier, FrontierPoint, FrontierTarget, Verdict
 from recveil.core.types import Estimate
 from recveil.report.frontier_section import build_frontier_section
@@ -30,7 +32,7 @@ def test_every_method_of_the_frontier_starts_at_the_undefended_table_and_the_kne
     assert [point.cost for point in section.plot.points if point.strength == 0] == [0.0, 0.0]
     assert [(p.method, p.strength) for p in section.plot.points if p.is_knee] == [("gaussian", 1.0)]
     assert [row.is_knee for row in section.rows] == [False, False, True, False, False]
-    assert [(p.low, p.high) for p in section.plot.points if p.strength == 0.5] == [(0.15, 0.35)] * 2
+    assert [(p.low, p.high) for p in section.plot.points if p.strength == 0.5] == [pytest.approx((0.15, 0.35))] * 2
     assert section.cost_measure == "Loss of NDCG@10"
     assert "d2d (too many users)" in section.excluded
     assert build_frontier_section(None) is None

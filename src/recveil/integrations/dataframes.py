@@ -239,4 +239,6 @@ def _convert_back(table: pa.Table, original: Any) -> Any:
         return frame.set_axis(original.index, axis=0).set_axis(original.columns, axis=1)
     if library == "polars":
         return import_module("polars").from_arrow(table)
+    if library == "narwhals":
+        return import_module("narwhals").from_arrow(table, backend=original.implementation)
     return table

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from recveil.core.result_parts import Frontier, FrontierPoint
+from recveil.core.types import Estimate
 from recveil.report.figures import Plot, StrengthPlot, StrengthPoint, list_distinct
-from recveil.report.formatting import finite_or_none, format_number, format_text
+from recveil.report.formatting import ShownEstimate, finite_or_none, format_estimate, format_number, format_text
 
 __all__ = ["FrontierRow", "FrontierSection", "build_frontier_section"]
 
@@ -20,7 +22,7 @@ class FrontierRow:
 
     method: str
     strength: str
-    advantage: str
+    advantage: ShownEstimate
     cost: str
     displacement: str
     seconds: str
@@ -84,17 +86,22 @@ def _list_points(points: list[FrontierPoint], knee: FrontierPoint) -> list[Stren
 
 
 def _find_interval(point: FrontierPoint) -> tuple[float | None, float | None]:
-    """Return the interval of the attribute whose advantage is drawn: the largest one."""
+    estimate = _find_estimate(point)
+    return finite_or_none(estimate.low), finite_or_none(estimate.high)
+
+
+def _find_estimate(point: FrontierPoint) -> Estimate:
+    """Return the advantage of the attribute that is drawn, the largest one, with its interval where it is known."""
     estimates = [target.advantage for target in point.targets.values()]
-    drawn = next((estimate for estimate in estimates if estimate.value == point.advantage), None)
-    return (None, None) if drawn is None else (finite_or_none(drawn.low), finite_or_none(drawn.high))
+    unknown = Estimate(point.advantage, math.nan, math.nan, 0)
+    return next((estimate for estimate in estimates if estimate.value == point.advantage), unknown)
 
 
 def _build_row(point: FrontierPoint, is_knee: bool) -> FrontierRow:
     return FrontierRow(
         method=format_text(point.method),
         strength=format_number(point.strength, 2),
-        advantage=format_number(point.advantage),
+        advantage=format_estimate(_find_estimate(point)),
         cost=format_number(point.cost),
         displacement=format_number(point.displacement),
         seconds=format_number(point.seconds, 2),
