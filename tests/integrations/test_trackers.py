@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,5 +74,7 @@ def test_wandb_writes_a_folder_and_sends_nothing(
     monkeypatch.setenv("WANDB_SILENT", "true")
     run_id = log_to_wandb(audit_result, folder=tmp_path, report=False)
     (kept,) = tmp_path.glob(f"wandb/offline-run-*-{run_id}")
-    content = b"".join(path.read_bytes() for path in kept.rglob("*") if path.is_file())
-    assert b"gender.advantage" in content
+    deadline = time.monotonic() + 30  # a process of its own writes the file after the run has ended
+    while b"gender.advantage" not in next(kept.glob("*.wandb")).read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from recveil.core.errors import UsageError
 from recveil.core.result_parts import ClassTarget, NumericTarget
@@ -22,7 +22,7 @@ SIGNS_OF_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:@])")
 class ModelCardBlock:
     """Metadata for the head of a card (`model-index`) and a section for its text; as text, a whole small card."""
 
-    metadata: dict[str, Any]
+    metadata: Mapping[str, object]
     text: str
 
     @property
@@ -65,7 +65,7 @@ def model_card_block(result: AuditResult | CloakResult | TrainResult) -> ModelCa
     return ModelCardBlock({"tags": ["recveil", "privacy-audit"], "model-index": _index(result)}, "\n".join(lines))
 
 
-def _index(result: AuditResult | CloakResult | TrainResult) -> list[dict[str, Any]]:
+def _index(result: AuditResult | CloakResult | TrainResult) -> list[Mapping[str, object]]:
     metrics = [
         {
             "type": "attribute_inference_advantage",

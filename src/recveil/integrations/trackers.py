@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -113,9 +112,9 @@ def list_metrics(result: Document) -> dict[str, float]:
 
 def list_settings(result: Document) -> dict[str, str]:
     """Return what the numbers hold for: version, command, input, verdicts and rules."""
-    settings: dict[str, Any] = {"version": result.recveil_version, "command": result.command}
+    settings: dict[str, object] = {"version": result.recveil_version, "command": result.command}
     if isinstance(result, AuditResult | CloakResult | TrainResult):
-        verdicts: Mapping[str, Any] = {f"verdict.{name}": target.verdict for name, target in result.targets.items()}
+        verdicts = {f"verdict.{name}": target.verdict for name, target in result.targets.items()}
         settings |= {"input": result.input.name, "n_users": result.input.n_users, **verdicts}
         if result.protocol is not None:
             rules = result.protocol

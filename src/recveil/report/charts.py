@@ -12,6 +12,7 @@ import re
 import resource
 import subprocess  # nosec B404
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from recveil.core.errors import DataError, MissingExtra
@@ -69,7 +70,7 @@ def show_legends(part: Any) -> Any:
     return [show_legends(each) for each in part] if isinstance(part, list) else part
 
 
-def _convert(chart: dict[str, Any]) -> str:
+def _convert(chart: Mapping[str, Any]) -> str:
     """Return a chart as SVG."""
     _, vl_convert = _import_libraries()
     if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from recveil.core.membership_parts import MembershipFindings
 from recveil.core.result_parts import AttackResult, ClassTarget, NumericAttackResult, NumericTarget, Utility
@@ -59,7 +59,7 @@ def tabulate(document: Document) -> pa.Table:
 
 def _list_targets(targets: Mapping[str, ClassTarget | NumericTarget], release: str) -> Iterator[NumberRow]:
     for name, target in targets.items():
-        attacks: dict[str, Any] = {HEADLINE: target.headline, **target.attacks}
+        attacks: Mapping[str, AttackResult | NumericAttackResult] = {HEADLINE: target.headline, **target.attacks}
         for attack, result in attacks.items():
             for metric, estimate in _list_estimates(result):
                 yield _make_row(name, release, attack, metric, estimate)

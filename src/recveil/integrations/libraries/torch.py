@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -45,20 +45,20 @@ def read_model(request: ModelRequest) -> ModelRelease:
     return replace(release, user_vectors=x, item_vectors=y, score=_wrap_score(score), is_dot_product=False)
 
 
-def _list_tables(model: Any) -> dict[str, Any]:
+def _list_tables(model: Any) -> Mapping[str, Any]:
     """List parameters, buffers and modules with a weight by name, tables only."""
     tables = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     weights = {name: tables[f"{name}.weight"] for name, _ in model.named_modules() if f"{name}.weight" in tables}
     return {name: table for name, table in {**weights, **tables}.items() if table.ndim in (1, 2)}
 
 
-def _find_table(tables: dict[str, Any], name: str) -> FloatArray:
+def _find_table(tables: Mapping[str, Any], name: str) -> FloatArray:
     if name not in tables:
         raise UsageError(f"The module has no table '{name}'. {_describe_tables(tables)}")
     return np.asarray(tables[name].detach().float().cpu())
 
 
-def _describe_tables(tables: dict[str, Any]) -> str:
+def _describe_tables(tables: Mapping[str, Any]) -> str:
     shapes = [f"{name} {tuple(table.shape)}" for name, table in tables.items() if table.ndim == 2]
     return f"Its tables: {', '.join(shapes[:MAX_NAMES_LISTED]) or 'none'}."
 
