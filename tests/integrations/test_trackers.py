@@ -67,7 +67,7 @@ def test_mlflow_keeps_numbers_verdicts_and_documents(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_wandb_writes_a_folder_and_sends_nothing(
+def test_wandb_writes_the_numbers_to_a_folder(
     audit_result: AuditResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("wandb")

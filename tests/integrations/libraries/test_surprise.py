@@ -36,7 +36,7 @@ def test_scores_are_those_of_surprise(kind: str, movielens: Any) -> None:
             assert scores[row, column] == pytest.approx(own, abs=1e-4)
 
 
-def test_a_model_is_audited_and_defended(movielens: Any, check_privacy: Any) -> None:
+def test_a_model_is_audited(movielens: Any) -> None:
     train = movielens.train.assign(rating=1 + 4 * (movielens.train["timestamp"].rank(pct=True)))
     data = surprise.Dataset.load_from_df(train[["user_id", "item_id", "rating"]], surprise.Reader())
     model = surprise.SVDpp(n_factors=8, n_epochs=5, random_state=0).fit(data.build_full_trainset())
