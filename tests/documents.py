@@ -29,6 +29,9 @@ from recveil.core.result_parts import (
     ClassTarget,
     CurvePoint,
     DefenseSummary,
+    Frontier,
+    FrontierPoint,
+    FrontierTarget,
     Headline,
     Histogram,
     InputSummary,
@@ -274,12 +277,34 @@ def cloak_result() -> CloakResult:
     )
 
 
+def build_frontier() -> Frontier:
+    """Eight methods at three strengths, more than there are colors."""
+    methods = ["gaussian", "sliced", "leace", "min-norm", "attrcloak", "noise", "au-pot", "labelfree"]
+    settings = [("none", 0.0), *((method, strength) for method in methods for strength in (0.5, 0.75, 1.0))]
+    points = [
+        FrontierPoint(
+            method=method,
+            strength=strength,
+            displacement=strength / 2,
+            cost=0.02 * strength * (1 + number % 5),
+            advantage=max(0.6 - 0.5 * strength - 0.01 * (number % 3), 0.0),
+            targets={
+                "gender": FrontierTarget(
+                    verdict=Verdict.LEAK, advantage=estimate(max(0.6 - 0.5 * strength - 0.01 * (number % 3), 0.0))
+                )
+            },
+        )
+        for number, (method, strength) in enumerate(settings)
+    ]
+    return Frontier(cost_measure="loss of NDCG@10", points=points, knee=3, excluded={"d2d": "too many users"})
+
+
 @pytest.fixture
 def full_result(cloak_result: CloakResult) -> CloakResult:
     """Two of the attributes with all that can be measured of where they leak."""
     before = {name: add_leak_parts(cloak_result.before[name], 0.5) for name in ("gender", "age")}
     after = {name: add_leak_parts(cloak_result.targets[name], 0.02) for name in ("gender", "age")}
-    return cloak_result.model_copy(update={"before": before, "targets": after})
+    return cloak_result.model_copy(update={"before": before, "targets": after, "frontier": build_frontier()})
 
 
 @pytest.fixture

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from recveil.defenses.embeddings.leace import Leace
     from recveil.defenses.embeddings.sliced import Sliced
     from recveil.defenses.embeddings.transformers import load_map
+    from recveil.integrations.from_model import from_model
+    from recveil.integrations.model_cards import model_card_block
+    from recveil.integrations.model_release import ModelRelease
     from recveil.integrations.python_api import audit, cloak, membership, train
+    from recveil.integrations.scorers import make_advantage_scorer
+    from recveil.integrations.trackers import log_to_mlflow, log_to_wandb
 
 # Idle OpenMP threads that spin starve whoever shares the machine: beside one busy process, small tensor programs were
 # seen to take a hundred times as long. The runtimes read this once, when torch is loaded, so it is set here.
@@ -37,6 +42,7 @@ _HOMES = {
     "Gaussian": "defenses.embeddings.gaussian",
     "Leace": "defenses.embeddings.leace",
     "MembershipResult": "core.results",
+    "ModelRelease": "integrations.model_release",
     "RecveilError": "core.errors",
     "Release": "core.types",
     "Sliced": "defenses.embeddings.sliced",
@@ -46,11 +52,16 @@ _HOMES = {
     "Verdict": "core.result_parts",
     "audit": "integrations.python_api",
     "cloak": "integrations.python_api",
+    "from_model": "integrations.from_model",
     "leave_one_out": "data.splits",
     "load_dataset": "data.sources.catalog",
     "load_map": "defenses.embeddings.transformers",
+    "log_to_mlflow": "integrations.trackers",
+    "log_to_wandb": "integrations.trackers",
+    "make_advantage_scorer": "integrations.scorers",
     "make_world": "data.synthetic",
     "membership": "integrations.python_api",
+    "model_card_block": "integrations.model_cards",
     "train": "integrations.python_api",
 }
 
@@ -63,6 +74,7 @@ __all__ = [
     "Gaussian",
     "Leace",
     "MembershipResult",
+    "ModelRelease",
     "RecveilError",
     "Release",
     "Sliced",
@@ -72,11 +84,16 @@ __all__ = [
     "Verdict",
     "audit",
     "cloak",
+    "from_model",
     "leave_one_out",
     "load_dataset",
     "load_map",
+    "log_to_mlflow",
+    "log_to_wandb",
+    "make_advantage_scorer",
     "make_world",
     "membership",
+    "model_card_block",
     "train",
 ]
 

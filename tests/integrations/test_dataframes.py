@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -24,6 +25,7 @@ LIBRARIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "pandas": pd.DataFrame,
     "polars": lambda columns: pl.DataFrame(columns, strict=False),
     "arrow": pa.table,
+    "narwhals": lambda columns: nw.from_native(pl.DataFrame(columns, strict=False), eager_only=True),
 }
 
 

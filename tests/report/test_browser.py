@@ -59,6 +59,9 @@ def chromium():
 
 
 OPEN_DETAILS = "document.querySelectorAll('details').forEach(details => details.open = true)"
+CLIPPED = """[...document.querySelectorAll('.scroll')].filter(s => s.scrollWidth > s.clientWidth)
+  .map(s => getComputedStyle(s).backgroundImage)"""
+LEGEND_SIZES = "[...document.querySelectorAll('.legend')].map(l => parseFloat(getComputedStyle(l).fontSize))"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -72,6 +75,10 @@ def test_the_report_opens_from_disk_with_every_chart_drawn(chromium, tmp_path, r
         for scheme in ("light", "dark"):
             page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             check_page(page, path, scheme)
+            clipped = page.evaluate(CLIPPED)
+            assert width < 1200 or not clipped
+            assert all("gradient" in background for background in clipped)  # a shadow says that a table goes on
+            assert all(size >= 12 for size in page.evaluate(LEGEND_SIZES))
             page.close()
 
 

@@ -139,7 +139,7 @@ def test_the_top_comes_first_and_every_section_is_there(full_result: CloakResult
     order = [source.index(f'id="{name}"') for name in ("verdict", "next", "measured", "gaps", "warnings", "target-1")]
     assert order == sorted(order)
     assert {"target-2", "utility", "cost", "threat", "reading"} <= page.ids
-    assert len(page.charts) == 2 * (4 + 4) + 2
+    assert len(page.charts) == 2 * (4 + 4) + 3
     assert len(source.encode()) < 600_000
     for word in ("Leak", "No leak found", "Inconclusive", "inverted", "degenerate"):
         assert word in page.text  # a verdict is a word, not only a color

@@ -107,7 +107,10 @@ def test_no_leak_is_released_alone_and_what_still_leaks_stays_private(judge, mak
     lists = ListAudits(before=leak, after=leak, after_with_seen=leak)
     step = recommend_release(judge("none", two_releases=leak, lists=lists))
     assert step.action == "release"
-    assert ["earlier table" in step.reasons[0], "lists" in step.reasons[1]] == [True, True]
+    assert ["earlier table" in step.reasons[0], "still leak gender" in step.reasons[1]] == [True, True]
+    silent = {"gender": leak["gender"].model_copy(update={"verdict": Verdict.NONE})}
+    made = recommend_release(judge("none", lists=ListAudits(before=silent, after=leak, after_with_seen=leak)))
+    assert "the defense made them leak gender" in made.reasons[-1]
 
 
 def test_an_inconclusive_audit_is_measured_again_and_says_its_power(judge) -> None:

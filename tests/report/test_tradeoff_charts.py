@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from recveil.report.chart_style import CLASS_COLORS
-from recveil.report.charts import draw
+from recveil.report.charts import draw, draw_file
 from recveil.report.figures import (
     MethodPoint,
     RocPlot,
@@ -24,11 +24,15 @@ def test_a_scatter_plot_has_a_point_for_each_row_in_the_color_of_its_group(read_
 
 
 def test_every_strength_is_a_point_and_the_knee_has_a_ring(read_svg) -> None:
-    points = [StrengthPoint("<b>", s, s / 10, 0.5 - s / 2, s == 0.5) for s in (0.0, 0.5, 1.0)]
-    svg = draw(StrengthPlot(id="f", title="t", axis="Loss", points=points))
-    assert len(read_svg(svg).marks("symbol")) == 3 + 1
-    assert "<b>" not in svg
-    assert "&lt;b&gt;" in svg
+    points = [StrengthPoint("<b>", s, s / 10, 0.5 - s / 2, s == 0.5, 0.0, 0.6) for s in (0.0, 0.5, 1.0)]
+    plot = StrengthPlot(id="f", title="t", axis="Loss", points=points)
+    svg = read_svg(draw(plot))
+    assert len(svg.marks("symbol")) == 3 + 1
+    assert len(svg.marks("rule")) == 3  # the intervals
+    assert plot.methods == ["<b>"]  # the page writes the legend
+    alone = draw_file(plot)
+    assert "<b>" not in alone
+    assert "&lt;b&gt;" in alone
 
 
 def test_every_method_is_a_point_with_bars_where_it_has_intervals(read_svg) -> None:

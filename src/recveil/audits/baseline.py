@@ -31,8 +31,9 @@ Target = ClassTarget | NumericTarget
 class Finding:
     """How one attribute compares with the last release; without a target it is about the two audits as a whole.
 
-    The kind is `worse`, `better`, `not proven` (the intervals overlap), `unsettled` (the audits cannot decide),
-    `missing` (audited then and not now) or `new` (audited now and not then).
+    The kind is `worse`, `better`, `no worse` (not larger, the intervals overlap), `not proven` (larger, the intervals
+    overlap), `unsettled` (the audits cannot decide), `missing` (audited then and not now) or `new` (audited now and not
+    then).
     """
 
     kind: str
@@ -118,6 +119,8 @@ def _compare_target(name: str, now: Target, then: Target) -> Finding:
     if (then.verdict, now.verdict) == (Verdict.NONE, Verdict.INCONCLUSIVE):
         sentence = f"{name} had no leak and the audit can no longer show that: {numbers}. Audit more users."
         return Finding("unsettled", name, sentence)
+    if new.value <= old.value:
+        return Finding("no worse", name, f"{name} leaks no more than before: {numbers}.")
     return Finding("not proven", name, f"{name} is not shown to be worse, the intervals overlap: {numbers}.")
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
-from recveil.core.errors import DataError
+from recveil.core.errors import DataError, MissingExtra
 from recveil.core.files import write_atomically
 from recveil.core.json_files import describe_mistake, read_json_object
 from recveil.core.membership_parts import (
@@ -129,8 +129,24 @@ class Document(Part):
             temporary.write_text(page, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        """Show the report in a notebook."""
-        return self.to_html()
+        """Show the report in a notebook, in a frame of its own."""
+        frame: str = import_module("recveil.report.notebook").frame_page(self.to_html())
+        return frame
+
+    def to_arrow(self) -> Any:
+        """Return the numbers of the result as an Arrow table: one row for each number, with its interval."""
+        return import_module("recveil.report.numbers").tabulate(self)
+
+    def to_frame(self) -> Any:
+        """Return the same as a pandas DataFrame; other libraries take `to_arrow()`."""
+        try:
+            import_module("pandas")
+        except ImportError:
+            raise MissingExtra("`to_frame` needs pandas, which is not installed. Use `to_arrow`.") from None
+        return self.to_arrow().to_pandas()
+
+    def _plot(self, kind: str, target: str | None = None) -> Any:
+        return import_module("recveil.report.notebook").plot_figure(self, kind, target)
 
 
 class _AttributeDocument(Document):
@@ -165,6 +181,18 @@ class _AttributeDocument(Document):
         """The headline of the attribute with the gravest verdict."""
         return self.worst_target.headline
 
+    def plot_attacks(self, target: str | None = None) -> Any:
+        """Return the advantage of each attacker as an altair chart; of the first attribute if none is named."""
+        return self._plot("advantage", target)
+
+    def plot_confusion(self, target: str | None = None) -> Any:
+        """Return the guessed against the true classes of the headline attack as an altair chart."""
+        return self._plot("confusion", target)
+
+    def plot_leaks(self, target: str | None = None) -> Any:
+        """Return the classes along the direction that separates them best as an altair chart."""
+        return self._plot("histogram", target)
+
 
 class AuditResult(_AttributeDocument):
     """What attackers can infer from a table.
@@ -191,6 +219,10 @@ class CloakResult(_AttributeDocument):
     self_check: SelfCheck | None = None
     rehearsal: Rehearsal | None = None
     _table: Any = PrivateAttr(default=None)
+
+    def plot_frontier(self) -> Any:
+        """Return privacy against cost of all methods as an altair chart, where the frontier was measured."""
+        return self._plot("frontier")
 
     @property
     def table(self) -> Any:
@@ -246,6 +278,10 @@ class MembershipResult(Document, MembershipFindings):
     static: MembershipFindings | None = None
     privacy: PrivacyGuarantee | None = None
     empirical_epsilon: EmpiricalEpsilon | None = None
+
+    def plot_roc(self) -> Any:
+        """Return members found against non-members accused as an altair chart."""
+        return self._plot("roc")
 
 
 class StudyResult(Document):

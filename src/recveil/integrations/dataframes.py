@@ -21,7 +21,9 @@ from recveil.data.io.array_files import check_scale
 from recveil.data.io.attributes import AttributeTable, make_attributes
 from recveil.data.io.ids import normalize_ids, refuse_duplicates
 from recveil.data.io.tables import USER_NAMES, find_column
+from recveil.data.io.user_tables import read_attributes
 from recveil.data.io.vectors import Vectors, parse_vectors, replace_vectors
+from recveil.integrations.model_release import ModelRelease
 
 __all__ = ["TableInput", "is_dataframe", "read_arrow", "read_table_input"]
 
@@ -40,6 +42,7 @@ class TableInput:
         vectors: the vectors with their table; None for arrays.
         columns: names of the vector columns in the DataFrame.
         notes: columns and labels that were left out.
+        model: the release of a trained model, where one was handed in.
     """
 
     x: FloatArray
@@ -48,9 +51,12 @@ class TableInput:
     vectors: Vectors | None = None
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    model: ModelRelease | None = None
 
     def replace_vectors(self, x: FloatArray) -> Any:
-        """Return the input with these vectors: an array, or a DataFrame of the same library."""
+        """Return the input with these vectors: an array, a release, or a DataFrame of the same library."""
+        if self.model is not None:
+            return self.model.replace_vectors(x)
         if self.vectors is None:
             return x
         table = replace_vectors(self.vectors, x)
@@ -69,7 +75,10 @@ def is_dataframe(data: object) -> bool:
 def read_arrow(data: Any) -> pa.Table:
     """Return a DataFrame of any library as an Arrow table; a pandas index without a name is left out."""
     table = data if isinstance(data, pa.Table) else pa.table(data)
-    return table.select([name for name in table.column_names if not name.startswith("__index_level_")])
+    table = table.select([name for name in table.column_names if not name.startswith("__index_level_")])
+    # polars hands out text as views, which many functions of Arrow do not take.
+    plain = [field.with_type(pa.large_string()) if field.type == pa.string_view() else field for field in table.schema]
+    return table.cast(pa.schema(plain))
 
 
 def read_table_input(
@@ -84,8 +93,9 @@ def read_table_input(
     """Read user vectors and attributes.
 
     Args:
-        data: a DataFrame with vectors and attributes, or an (n, d) array.
+        data: a DataFrame with vectors and attributes, an (n, d) array, or the release of a model.
         y: labels of the users where `data` is an array: one label each, a mapping from names to labels, or attributes.
+            For a release also a DataFrame with `user_id` and one column for each attribute.
         target: attributes to read from a DataFrame (all if None), or the name of `y`.
         vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
         numeric: attributes that hold numbers.
@@ -103,10 +113,14 @@ def read_table_input(
         raise UsageError("An array needs the labels of its users. Give `y`, or a DataFrame with a `target`.")
     if vectors is not None:
         raise UsageError("`vectors` names columns of a DataFrame, and an array was given. Leave it out.")
-    x = np.asarray(data, dtype=np.float32)
+    names = _as_names(target)
+    if isinstance(data, ModelRelease) and is_dataframe(y):
+        return _read_model_input(data, y, names, numeric, keep_label)
+    model = data if isinstance(data, ModelRelease) else None
+    x = np.asarray(data if model is None else model.user_vectors, dtype=np.float32)
     if x.ndim != 2:
         raise DataError(f"The vectors have shape {x.shape}. Give a table with one row for each user.")
-    attributes = _read_labels(y, (_as_names(target) or ["target"])[0], numeric, keep_label)
+    attributes = _read_labels(y, (names or ["target"])[0], numeric, keep_label)
     for attribute in attributes.values():
         if len(attribute.codes) != len(x):
             raise DataError(
@@ -115,7 +129,19 @@ def read_table_input(
             )
     if np.isfinite(x).all():
         check_scale(x, "the array")
-    return TableInput(x, attributes, data, notes=attributes.notes)
+    return TableInput(x, attributes, data, notes=attributes.notes, model=model)
+
+
+def _read_model_input(
+    model: ModelRelease, users: Any, names: list[str], numeric: Sequence[str], keep_label: Sequence[str]
+) -> TableInput:
+    """Read the attributes of a model's users from a DataFrame with their ids."""
+    wanted = [*names, *(name for name in numeric if name not in names)]
+    attributes = read_attributes(
+        SOURCE, model.user_ids, numeric=numeric, keep=names, keep_label=keep_label, rows=read_arrow(users)
+    )
+    chosen = {name: attributes[name] for name in wanted} if names else dict(attributes)
+    return TableInput(model.user_vectors, chosen, model, notes=(*model.notes, *attributes.notes), model=model)
 
 
 def _read_dataframe(
@@ -213,4 +239,6 @@ def _convert_back(table: pa.Table, original: Any) -> Any:
         return frame.set_axis(original.index, axis=0).set_axis(original.columns, axis=1)
     if library == "polars":
         return import_module("polars").from_arrow(table)
+    if library == "narwhals":
+        return import_module("narwhals").from_arrow(table, backend=original.implementation)
     return table

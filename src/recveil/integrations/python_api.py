@@ -7,6 +7,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from recveil.attacks.attribute.surfaces import build_view
+from recveil.core.errors import UsageError
+from recveil.core.random import make_generator
 from recveil.core.registry import check_options
 from recveil.core.result_parts import InputSummary
 from recveil.core.results import AuditResult, CloakResult, MembershipResult, TrainResult
@@ -15,6 +18,7 @@ from recveil.data.io.attributes import make_attributes
 from recveil.data.io.ids import find_positions, normalize_ids, unify_types
 from recveil.data.io.tables import USER_NAMES, build_dataset, require_column, select_interactions
 from recveil.integrations.dataframes import SOURCE, TableInput, is_dataframe, read_arrow, read_table_input
+from recveil.integrations.model_release import ModelRelease
 from recveil.workflows.audit import AuditedTable, audit_table
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak_table import ClearTable, cloak_table
@@ -41,14 +45,17 @@ def audit(
     """Audit a table of user vectors: can an attacker infer these attributes?
 
     Args:
-        data: a DataFrame of any library with vectors and attributes, or an (n, d) array of user vectors.
-        y: labels of the users where `data` is an array; -1 among integers, None and NaN are undisclosed.
+        data: a DataFrame of any library with vectors and attributes, an (n, d) array of user vectors, or a trained
+            model as `from_model` returns it.
+        y: labels of the users where `data` is an array; -1 among integers, None and NaN are undisclosed. For a model
+            a DataFrame with `user_id` and the attributes.
         target: attributes to audit (all in the DataFrame if None), or the name of `y`.
         vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
         numeric: attributes that hold numbers; they are audited by regression.
         keep_label: labels to keep as classes though they look undisclosed, such as "none".
         details: add leak maps, which the report draws.
-        **rules: rules of the audit: panel, attacks, folds, repeats, margin, permutations, leak_ratio, seed, device.
+        **rules: rules of the audit: panel, attacks, folds, repeats, margin, permutations, leak_ratio, seed, device,
+            and for a model surface ("user_vectors", "lists", "scores", ...).
 
     Returns:
         The result; in a notebook it shows the report.
@@ -63,7 +70,14 @@ def audit(
     """
     table = read_table_input(data, y, target=target, vectors=vectors, numeric=numeric, keep_label=keep_label)
     targets = select_targets(table.attributes, list(table.attributes), "the table", numbers=True)
-    result, _ = audit_table(AuditedTable(_summarize(table), table.x, targets), _make_protocol(rules), details=details)
+    protocol = _make_protocol(rules)
+    audited = AuditedTable(_summarize(table), table.x, targets)
+    if table.model is not None:
+        protocol = _choose_surface(table.model, protocol, is_named="surface" in rules)
+        audited = _view_model(audited, table.model, protocol)
+    elif protocol.surface != "user_vectors":
+        raise UsageError("A table holds user vectors only. Audit another surface of a model by `from_model`.")
+    result, _ = audit_table(audited, protocol, details=details)
     return result.model_copy(update={"warnings": [*table.notes, *result.warnings]})
 
 
@@ -81,8 +95,9 @@ def cloak(
     """Defend a table of user vectors, and audit it before and after.
 
     Args:
-        data: a DataFrame of any library with vectors and attributes, or an (n, d) array of user vectors.
-        y: labels of the users where `data` is an array.
+        data: a DataFrame of any library with vectors and attributes, an (n, d) array of user vectors, or a trained
+            model as `from_model` returns it; with its interactions utility and lists are measured too.
+        y: labels of the users where `data` is an array; for a model a DataFrame with `user_id` and the attributes.
         target: attributes to protect (all with classes in the DataFrame if None), or the name of `y`.
         vectors: column of lists, or numeric columns, that hold the vectors of a DataFrame.
         method: name of the defense; "auto" takes the cheapest that passes its self-check (`result.self_check`).
@@ -91,14 +106,18 @@ def cloak(
         **rules: rules of the audits, as for `audit`.
 
     Returns:
-        The result; `result.table` is the defended table, an array or a DataFrame of the same library.
+        The result; `result.table` is the defended table, of the same kind: an array, a DataFrame of the same
+        library, or the release of the model with defended user vectors.
     """
     table = read_table_input(data, y, target=target, vectors=vectors, keep_label=keep_label)
     names = [name for name, attribute in table.attributes.items() if not attribute.is_numeric]
     targets = select_targets(table.attributes, names, "the table")
     defense = ChosenDefense(method, dict(options or {}))
+    protocol = _make_protocol(rules)
     clear = ClearTable(_summarize(table), table.x, targets, notes=table.notes)
-    cloaked, result = cloak_table(clear, defense, _make_protocol(rules))
+    if table.model is not None:
+        clear = _serve_model(clear, table.model, protocol)
+    cloaked, result = cloak_table(clear, defense, protocol)
     return result.with_table(table.replace_vectors(cloaked))
 
 
@@ -154,7 +173,34 @@ def _make_protocol(rules: Mapping[str, Any]) -> AuditProtocol:
 
 
 def _summarize(table: TableInput) -> InputSummary:
-    return InputSummary(name="this table", n_users=len(table.x), d=table.x.shape[1])
+    name = "this table" if table.model is None else table.model.name
+    return InputSummary(name=name, n_users=len(table.x), d=table.x.shape[1] or None)
+
+
+def _choose_surface(model: ModelRelease, protocol: AuditProtocol, *, is_named: bool) -> AuditProtocol:
+    """Return the rules with the surface to audit: the lists of a model without user vectors, unless one was named."""
+    return protocol if model.has_vectors or is_named else replace(protocol, surface="lists")
+
+
+def _view_model(table: AuditedTable, model: ModelRelease, protocol: AuditProtocol) -> AuditedTable:
+    """Return what the attacker sees of a model."""
+    if protocol.surface == "user_vectors" and model.has_vectors:
+        x = table.x
+    else:
+        rng = make_generator(protocol.seed, "view")
+        x = build_view(model.make_release(), protocol.surface, history=model.interactions, rng=rng)
+    return replace(table, x=x, activity=model.count_interactions(), ids=model.user_ids)
+
+
+def _serve_model(table: ClearTable, model: ModelRelease, protocol: AuditProtocol) -> ClearTable:
+    """Return the table with how the model serves it."""
+    if not model.has_vectors:
+        raise UsageError(
+            f"A {model.name} holds no user vectors, so there is no table to defend. Audit its lists, and defend the "
+            "data that it is trained on or the lists themselves."
+        )
+    served, activity = model.make_recommendations(protocol.seed), model.count_interactions()
+    return replace(table, recommendations=served, activity=activity, ids=model.user_ids)
 
 
 def _read_dataset(data: Any, users: Any, request: TrainRequest) -> Dataset:

@@ -50,6 +50,7 @@ def apply_style(chart: Any) -> Any:
         .configure_axis(**axis, gridOpacity=0.13, labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
         .configure_axisY(labelLimit=MAX_LABEL_PIXELS, domain=False, ticks=False, labelPadding=8)
         .configure_header(labelColor=INK, labelFontSize=12, labelFontWeight="bold", title=None)
+        .configure_legend(title=None, labelColor=INK, labelLimit=220)
         .configure_view(stroke=None)
     )
 

@@ -12,6 +12,7 @@ import re
 import resource
 import subprocess  # nosec B404
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -38,7 +39,15 @@ from recveil.report.tradeoff_charts import (
     build_tradeoff_chart,
 )
 
-__all__ = ["check_chart_engine", "check_chart_packages", "draw", "draw_file"]
+__all__ = [
+    "build_chart",
+    "check_chart_engine",
+    "check_chart_packages",
+    "draw",
+    "draw_file",
+    "import_altair",
+    "show_legends",
+]
 
 FILE_INK = "#1b2026"
 CONVERSION = (
@@ -50,13 +59,33 @@ CONVERSION = (
 
 def draw(plot: Plot) -> str:
     """Return the figure as one `<svg>` element for a page, with all texts escaped."""
-    altair, vl_convert = _import_libraries()
-    chart = apply_style(_build_chart(altair, plot)).to_dict()
+    altair, _ = _import_libraries()
+    return _make_embeddable(_convert(apply_style(build_chart(altair, plot)).to_dict()), plot)
+
+
+def draw_file(plot: Plot) -> str:
+    """Return the figure as an SVG file of its own, dark on white and with its legend, since no page lends them."""
+    altair, _ = _import_libraries()
+    chart = show_legends(apply_style(build_chart(altair, plot)).to_dict())
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" color="{FILE_INK}" style="background: #fff" '
+    return _make_embeddable(_convert(chart), plot).replace("<svg ", opening, 1) + "\n"
+
+
+def show_legends(part: Any) -> Any:
+    """Return a chart with the legends that the page writes beside its figures."""
+    if isinstance(part, dict):
+        kept = {key: value for key, value in part.items() if not (key == "legend" and value is None)}
+        return {key: show_legends(value) for key, value in kept.items()}
+    return [show_legends(each) for each in part] if isinstance(part, list) else part
+
+
+def _convert(chart: Mapping[str, Any]) -> str:
+    """Return a chart as SVG."""
+    _, vl_convert = _import_libraries()
     if not _has_memory_limit():
-        svg = vl_convert.vegalite_to_svg(chart, allowed_base_urls=[])
-    else:
-        svg = _convert_in_child(json.dumps(chart))
-    return _make_embeddable(svg, plot)
+        svg: str = vl_convert.vegalite_to_svg(chart, allowed_base_urls=[])
+        return svg
+    return _convert_in_child(json.dumps(chart))
 
 
 def check_chart_engine() -> None:
@@ -87,13 +116,8 @@ def _convert_in_child(chart: str) -> str:
     return done.stdout
 
 
-def draw_file(plot: Plot) -> str:
-    """Return the figure as an SVG file of its own, dark on white, since no page lends it a color."""
-    opening = f'<svg xmlns="http://www.w3.org/2000/svg" color="{FILE_INK}" style="background: #fff" '
-    return draw(plot).replace("<svg ", opening, 1) + "\n"
-
-
-def _build_chart(altair: Any, plot: Plot) -> Any:
+def build_chart(altair: Any, plot: Plot) -> Any:
+    """Return the figure as an altair chart, without a legend where the page writes it."""
     match plot:
         case DotPlot():
             return build_dot_chart(altair, plot)
@@ -132,6 +156,15 @@ def _refuse_without(name: str | None) -> MissingExtra:
         f"The report needs the package {name}, which comes with recveil and is not installed. "
         "Install recveil again: pip install --force-reinstall recveil"
     )
+
+
+def import_altair() -> Any:
+    """Return the package altair.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    return _import_libraries()[0]
 
 
 def _import_libraries() -> tuple[Any, Any]:

@@ -82,13 +82,15 @@ class HeatSquare:
 
 @dataclass(frozen=True)
 class StrengthPoint:
-    """A method at one strength."""
+    """A method at one strength, with the interval of its advantage."""
 
     method: str
     strength: float
     cost: float
     advantage: float
     is_knee: bool
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,10 @@ class ScatterPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Base of all figures; `releases` and `classes` are the entries of the legend beside its `lines`."""
+    """Base of all figures; `releases`, `classes` and `methods` are the entries of the legend beside its `lines`.
+
+    The page writes the legend: inside a drawing that is scaled down to a telephone, it could not be read.
+    """
 
     id: str
     title: str
@@ -133,6 +138,11 @@ class Plot:
     lines: Sequence[ReferenceLine] = ()
     releases: Sequence[str] = ()
     classes: Sequence[str] = ()
+
+    @property
+    def methods(self) -> list[str]:
+        """Names of the methods or attacks that the marks belong to, in the order of their colors."""
+        return []
 
     @property
     def kind(self) -> str:
@@ -186,6 +196,11 @@ class StrengthPlot(Plot):
     axis: str
     points: Sequence[StrengthPoint]
 
+    @property
+    def methods(self) -> list[str]:
+        """Names in the order of their colors."""
+        return list_distinct([point.method for point in self.points])
+
 
 @dataclass(frozen=True, kw_only=True)
 class TradeoffPlot(Plot):
@@ -194,12 +209,22 @@ class TradeoffPlot(Plot):
     axis: str
     points: Sequence[MethodPoint]
 
+    @property
+    def methods(self) -> list[str]:
+        """Names in the order of their colors."""
+        return list_distinct([point.method for point in self.points])
+
 
 @dataclass(frozen=True, kw_only=True)
 class RocPlot(Plot):
     """True over false positive rate of several attacks."""
 
     points: Sequence[RocPoint]
+
+    @property
+    def methods(self) -> list[str]:
+        """Names in the order of their colors."""
+        return list_distinct([point.attack for point in self.points])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from recveil.core.result_parts import Frontier, FrontierPoint
+from recveil.core.types import Estimate
 from recveil.report.figures import Plot, StrengthPlot, StrengthPoint, list_distinct
-from recveil.report.formatting import finite_or_none, format_number, format_text
+from recveil.report.formatting import ShownEstimate, finite_or_none, format_estimate, format_number, format_text
 
 __all__ = ["FrontierRow", "FrontierSection", "build_frontier_section"]
 
@@ -20,7 +22,7 @@ class FrontierRow:
 
     method: str
     strength: str
-    advantage: str
+    advantage: ShownEstimate
     cost: str
     displacement: str
     seconds: str
@@ -56,7 +58,7 @@ def build_frontier_section(frontier: Frontier | None) -> FrontierSection | None:
             id="frontier",
             title="Privacy against cost, by method and strength",
             caption="Lower is more private, further left is cheaper. Each line starts at the undefended table and ends "
-            "at full strength; the ring marks the knee.",
+            "at full strength; steps smaller than the 95 % intervals are chance. The ring marks the knee.",
             axis=f"{measure} (share)",
             points=_list_points(points, knee),
         ),
@@ -76,16 +78,30 @@ def _list_points(points: list[FrontierPoint], knee: FrontierPoint) -> list[Stren
     methods = [point for point in points if point.method != UNDEFENDED]
     starts = [(name, start) for name in list_distinct([point.method for point in methods]) if start is not None]
     return [
-        StrengthPoint(format_text(name), point.strength, point.cost, point.advantage, point is knee)
+        StrengthPoint(
+            format_text(name), point.strength, point.cost, point.advantage, point is knee, *_find_interval(point)
+        )
         for name, point in [*starts, *((point.method, point) for point in methods)]
     ]
+
+
+def _find_interval(point: FrontierPoint) -> tuple[float | None, float | None]:
+    estimate = _find_estimate(point)
+    return finite_or_none(estimate.low), finite_or_none(estimate.high)
+
+
+def _find_estimate(point: FrontierPoint) -> Estimate:
+    """Return the advantage of the attribute that is drawn, the largest one, with its interval where it is known."""
+    estimates = [target.advantage for target in point.targets.values()]
+    unknown = Estimate(point.advantage, math.nan, math.nan, 0)
+    return next((estimate for estimate in estimates if estimate.value == point.advantage), unknown)
 
 
 def _build_row(point: FrontierPoint, is_knee: bool) -> FrontierRow:
     return FrontierRow(
         method=format_text(point.method),
         strength=format_number(point.strength, 2),
-        advantage=format_number(point.advantage),
+        advantage=format_estimate(_find_estimate(point)),
         cost=format_number(point.cost),
         displacement=format_number(point.displacement),
         seconds=format_number(point.seconds, 2),

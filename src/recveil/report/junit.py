@@ -1,8 +1,9 @@
 """Verdicts as JUnit XML, the format in which CI systems take the results of tests: one test for each attribute.
 
-A leak is a failure. An inconclusive audit is a skipped test: CI systems show those apart from the passed ones and do
-not fail the build for them, as the exit code of the audit does not. An `error` would read like a crash. Times are
-omitted, so that two audits with the same findings write the same bytes.
+Failures are the gates that failed, as in the exit code of the audit: without a gate nothing fails, and a leak is a
+passed test whose output says so. An inconclusive audit is a skipped test, which CI systems show apart from the passed
+ones. An `error` would read like a crash. Times are omitted, so that two audits with the same findings write the same
+bytes.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def junit(result: AuditResult, failed_gates: Sequence[str] = ()) -> str:
     outcomes = list_outcomes(result)
     counts = {
         "tests": len(outcomes) + len(failed_gates),
-        "failures": sum(outcome.verdict == Verdict.LEAK for outcome in outcomes) + len(failed_gates),
+        "failures": len(failed_gates),
         "errors": 0,
         "skipped": sum(outcome.verdict == Verdict.INCONCLUSIVE for outcome in outcomes),
     }
@@ -82,7 +83,7 @@ def _add_case(suite: ElementTree.Element, outcome: TargetOutcome) -> None:
     case = ElementTree.SubElement(suite, "testcase", {"classname": AUDIT_SUITE, "name": _clean_text(outcome.target)})
     _add_properties(case, {"verdict": outcome.verdict.value, **outcome.numbers})
     if outcome.verdict == Verdict.LEAK:
-        _add_outcome(case, "failure", "leak", outcome.sentence)
+        ElementTree.SubElement(case, "system-out").text = _clean_text(f"Leak. {outcome.sentence}")
     elif outcome.verdict == Verdict.INCONCLUSIVE:
         _add_outcome(case, "skipped", "inconclusive", outcome.sentence)
 

@@ -153,9 +153,16 @@ def _list_conditions(result: AttributeResult) -> list[str]:
     elif get_defense(result) is not None and not result.two_releases:
         conditions.append("Keep the undefended table private: an attacker who holds both tables was not measured.")
     if isinstance(result, CloakResult) and result.lists is not None:
-        listed = _list_leaks(result.lists.after)
-        conditions += [f"Keep the recommendation lists private: they still leak {join_names(listed)}."] * bool(listed)
+        conditions += _describe_list_leaks(_list_leaks(result.lists.before), _list_leaks(result.lists.after))
     return conditions
+
+
+def _describe_list_leaks(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Return what the lists reveal in spite of the defense, and what they reveal because of it."""
+    old, new = [name for name in after if name in before], [name for name in after if name not in before]
+    still = [f"Keep the recommendation lists private: they still leak {join_names(old)}."] if old else []
+    made = [f"Keep the recommendation lists private: the defense made them leak {join_names(new)}."] if new else []
+    return still + made
 
 
 def _list_leaks(targets: Targets) -> list[str]:

@@ -24,26 +24,25 @@ ADVANTAGE_TICKS = [0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1]
 
 def build_strength_chart(altair: Any, plot: StrengthPlot) -> Any:
     """Return a line for each method from weak to strong over its cost, with a ring around the knee."""
-    methods = list_distinct([point.method for point in plot.points])
-    colors, dashes = build_method_scales(altair, methods, CLASS_DASHES)
-    key = _build_line_legend(altair)
+    colors, dashes = build_method_scales(altair, plot.methods, CLASS_DASHES)
     shared = altair.Chart(make_data(altair, plot.points)).encode(
         x=altair.X("cost:Q", title=plot.axis, axis=altair.Axis(format="~g", tickCount=6, titlePadding=8)),
         y=altair.Y("advantage:Q", title="Largest advantage of an attacker"),
-        color=altair.Color("method:N", scale=colors, legend=key),
+        color=altair.Color("method:N", scale=colors, legend=None),
         order="strength:Q",
     )
     line = shared.mark_line(strokeWidth=2).encode(strokeDash=altair.StrokeDash("method:N", scale=dashes, legend=None))
+    # Steps of a line that are smaller than these bars are chance.
+    bars = shared.mark_rule(strokeWidth=1, opacity=0.55).transform_filter("isValid(datum.low)")
+    bars = bars.encode(y=altair.Y("low:Q"), y2="high:Q")
     points = shared.mark_point(filled=True, size=60, opacity=1)
     ring = shared.transform_filter("datum.is_knee").mark_point(size=260, strokeWidth=2, filled=False)
-    return altair.layer(line, points, ring).properties(width=CHART_WIDTH + 80, height=300)
+    return altair.layer(bars, line, points, ring).properties(width=CHART_WIDTH + 80, height=300)
 
 
 def build_tradeoff_chart(altair: Any, plot: TradeoffPlot) -> Any:
     """Return a point for each method with its intervals; a dashed line joins those that nothing beats."""
-    methods = list_distinct([point.method for point in plot.points])
-    colors, shapes = build_method_scales(altair, methods, POINT_SHAPES)
-    key = altair.Legend(title=None, orient="right", labelColor=INK, symbolSize=90, labelLimit=220)
+    colors, shapes = build_method_scales(altair, plot.methods, POINT_SHAPES)
     # Stretched near zero, where the methods worth having lie close together.
     x = {
         "title": plot.axis,
@@ -57,27 +56,25 @@ def build_tradeoff_chart(altair: Any, plot: TradeoffPlot) -> Any:
     }
     at_cost, at_advantage = altair.X("cost:Q", **x), altair.Y("advantage:Q", **y)
     shared = altair.Chart(make_data(altair, plot.points)).encode(
-        color=altair.Color("method:N", scale=colors, legend=key),
+        color=altair.Color("method:N", scale=colors, legend=None),
     )
     line = altair.Chart(make_data(altair, [point for point in plot.points if point.is_best]))
     line = line.mark_line(color=INK, strokeWidth=1, strokeDash=LINE_DASHES[0], opacity=0.6)
     bars = shared.mark_rule(strokeWidth=1.5, opacity=0.75).transform_filter("isValid(datum.low)")
     points = shared.mark_point(filled=True, size=75, opacity=1).encode(
-        x=at_cost, y=at_advantage, shape=altair.Shape("method:N", scale=shapes, legend=key)
+        x=at_cost, y=at_advantage, shape=altair.Shape("method:N", scale=shapes, legend=None)
     )
     return altair.layer(
         line.encode(x=at_cost, y=at_advantage, order="cost:Q"),
         bars.encode(x=altair.X("cost_low:Q", **x), x2="cost_high:Q", y=at_advantage),
         bars.encode(x=at_cost, y=altair.Y("low:Q", title=y["title"]), y2="high:Q"),
         points,
-    ).properties(width=CHART_WIDTH - 140, height=280)
+    ).properties(width=CHART_WIDTH, height=300)
 
 
 def build_roc_chart(altair: Any, plot: RocPlot) -> Any:
     """Return true over false positive rate on logarithmic scales; the dashed line is chance."""
-    attacks = list_distinct([point.attack for point in plot.points])
-    colors, dashes = build_method_scales(altair, attacks, CLASS_DASHES)
-    key = _build_line_legend(altair)
+    colors, dashes = build_method_scales(altair, plot.methods, CLASS_DASHES)
     smallest_fpr = min([0.1, *(point.fpr for point in plot.points if point.fpr > 0)])
     smallest_tpr = min([0.1, *(point.tpr for point in plot.points if point.tpr > 0)])
     axis = {"format": "~g", "values": [0.001, 0.01, 0.1, 1], "titlePadding": 8}
@@ -96,19 +93,13 @@ def build_roc_chart(altair: Any, plot: RocPlot) -> Any:
     lines = lines.encode(
         x=x,
         y=y,
-        color=altair.Color("attack:N", scale=colors, legend=key),
+        color=altair.Color("attack:N", scale=colors, legend=None),
         strokeDash=altair.StrokeDash("attack:N", scale=dashes, legend=None),
     )
     corner = max(smallest_fpr, smallest_tpr)
     ends = [{"fpr": corner, "tpr": corner}, {"fpr": 1, "tpr": 1}]
     chance = altair.Chart(altair.Data(values=ends)).mark_line(color=INK, strokeWidth=1.5, strokeDash=LINE_DASHES[0])
     return altair.layer(chance.encode(x=x, y=y), lines).properties(width=CHART_WIDTH, height=320)
-
-
-def _build_line_legend(altair: Any) -> Any:
-    """Return a legend below the chart: beside it, the chart would be too small to read on a telephone."""
-    lines = {"symbolType": "stroke", "symbolStrokeWidth": 3, "columns": 3, "columnPadding": 26, "labelLimit": 200}
-    return altair.Legend(title=None, orient="bottom", labelColor=INK, **lines)
 
 
 def build_scatter_chart(altair: Any, plot: ScatterPlot) -> Any:

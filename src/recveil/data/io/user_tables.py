@@ -65,6 +65,7 @@ def read_attributes(
     keep_label: Collection[str] | None = (),
     undisclosed: Collection[str] = (),
     key: str = "",
+    rows: pa.Table | None = None,
 ) -> AttributeTable:
     """Read one attribute from each column; null, empty and labels such as "unknown" are undisclosed.
 
@@ -79,19 +80,20 @@ def read_attributes(
         keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
         undisclosed: further labels of users who did not disclose.
         key: column of the ids, where the table has it; one of the usual names else.
+        rows: the table of users where it was read already; the path only names it in errors then.
 
     Raises:
         DataError: fewer than half of the users match, a user occurs twice, or there is no column beside the ids.
     """
-    table = read_rows(path)
+    table = read_rows(path) if rows is None else rows
     key = key if key in table.column_names else require_column(table, USER_NAMES, path)
     table_ids, user_ids = unify_types(normalize_ids(table.column(key), path), normalize_ids(ids, "the release"))
     refuse_duplicates(table_ids, path, "user")
-    rows = find_positions(user_ids, table_ids)
-    notes = _describe_overlap(user_ids, table_ids, rows, Path(path))
+    positions = find_positions(user_ids, table_ids)
+    notes = _describe_overlap(user_ids, table_ids, positions, Path(path))
     if table.num_columns == 1:
         raise DataError(f"{path} has no column besides '{key}'. Add one column for each attribute.")
-    columns = table.drop_columns([key]).take(pa.array(rows, mask=rows < 0))
+    columns = table.drop_columns([key]).take(pa.array(positions, mask=positions < 0))
     attributes = make_attributes(
         columns, numeric=numeric, bins=bins or {}, keep=keep, keep_label=keep_label, undisclosed=undisclosed
     )

@@ -1,0 +1,1 @@
+"""Trained models of other libraries: one file for each, with one function `read_model`."""
