@@ -64,7 +64,7 @@ def test_a_gate_on_another_target_is_refused_before_the_work(
 def test_an_attacker_who_holds_both_tables_reads_the_class_off_the_displacement(
     files: InputFiles, folder: Path, quick: AuditProtocol
 ) -> None:
-    result = audit_files(files, ["gender"], quick, before=folder / "before.parquet")
+    result = audit_files(files, ["gender"], quick, before=[folder / "before.parquet"])
     assert result.verdict != "leak"
     assert result.static["gender"].verdict != "leak"
     assert result.two_releases["gender"].verdict == "leak"

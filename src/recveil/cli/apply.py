@@ -39,6 +39,10 @@ class ApplyOptions:
     allow_drift: Annotated[
         bool, typer.Option("--allow-drift", help="Apply the map to users who are not like those of the fit.")
     ] = False
+    released: Annotated[
+        Path | None,
+        typer.Option(help="Defended table that was released last; users keep the vectors that they have in it."),
+    ] = None
     device: Device = None
     quiet: Quiet = False
 
@@ -55,6 +59,7 @@ def apply(options: ApplyOptions) -> None:
     """
     row_number = options.ids == Path("row-number")
     check_inputs_exist(options.map, options.embeddings, options.attributes, None if row_number else options.ids)
+    check_inputs_exist(options.released)
     from recveil.workflows.apply import ApplyRequest, apply_files
     from recveil.workflows.inputs import InputFiles
 
@@ -66,7 +71,11 @@ def apply(options: ApplyOptions) -> None:
         keep_label=options.keep_label or [],
     )
     request = ApplyRequest(
-        options.out, allow_drift=options.allow_drift, keep_target=options.keep_target, device=options.device
+        options.out,
+        allow_drift=options.allow_drift,
+        keep_target=options.keep_target,
+        device=options.device,
+        released=options.released,
     )
     done = apply_files(options.map, files, request)
     print_notes(done.notes, silent=options.quiet)

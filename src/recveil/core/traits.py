@@ -97,6 +97,7 @@ class DefenseTraits(Traits):
         for_comparison: a baseline that is left out of frontiers.
         equalizes_covariances: it makes class covariances equal, which needs classes of more users than dimensions.
         numeric_targets: it can protect numbers as well as classes.
+        hides_members: it hides whose data a model was trained on, not an attribute.
         undisclosed_users: what becomes of users whose attribute is unknown, as a verb phrase.
         auto_rank: place among the defenses that `auto` tries, the cheapest first; 0 is never tried.
         follows: defense that it goes on from; `auto` tries it only where that one left the least so far.
@@ -115,6 +116,7 @@ class DefenseTraits(Traits):
     for_comparison: bool = False
     equalizes_covariances: bool = False
     numeric_targets: bool = False
+    hides_members: bool = False
     undisclosed_users: str = "were not learned from"
     auto_rank: int = 0
     follows: str = ""

@@ -153,7 +153,9 @@ def _list_conditions(result: AttributeResult) -> list[str]:
     elif get_defense(result) is not None and not result.two_releases:
         conditions.append("Keep the undefended table private: an attacker who holds both tables was not measured.")
     if isinstance(result, CloakResult) and result.lists is not None:
-        listed = _list_leaks(result.lists.after)
+        defended = result.defended_lists
+        audits = [result.lists.after] if defended is None else [defended.lists, defended.omissions, defended.together]
+        listed = list(dict.fromkeys(name for targets in audits for name in _list_leaks(targets)))
         conditions += [f"Keep the recommendation lists private: they still leak {join_names(listed)}."] * bool(listed)
     return conditions
 

@@ -9,11 +9,12 @@ count, and only the difference between classes is paid for.
 Guarantee: if the ranking is independent of the class (a cloaked table) and the probabilities are right, no item of the
 head is omitted more often by one class than by another. Limits: the probabilities are estimated; dependence between the
 omissions of one user is not modelled; without a cloaked table the ranking itself still tells the class; a platform that
-draws decoys anew for every list lets an attacker who collects lists remove them, so the same seed must be kept.
+draws decoys anew for every list lets an attacker who collects lists remove them: give `draw_pairs`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,10 +23,13 @@ from scipy import sparse
 from recveil.core.errors import DataError
 from recveil.core.option_types import Count, Share, check_fields
 from recveil.core.traits import DefenseTraits, Range
-from recveil.core.types import BoolArray, IntArray
+from recveil.core.types import BoolArray, FloatArray, IntArray
 from recveil.defenses.lists.omission_model import OmissionModel, RankedPairs, fit_omission_model, mark_places
 
-__all__ = ["Decoys"]
+__all__ = ["Decoys", "DrawPairs"]
+
+DrawPairs = Callable[[IntArray, IntArray], FloatArray]
+"""Takes positions of users and of items; returns a number between 0 and 1 for each pair."""
 
 METHODS = (
     DefenseTraits(
@@ -54,7 +58,14 @@ class Decoys:
         check_fields(self)
 
     def __call__(
-        self, head: IntArray, seen: sparse.csr_array, codes: IntArray, *, k: int, rng: np.random.Generator
+        self,
+        head: IntArray,
+        seen: sparse.csr_array,
+        codes: IntArray,
+        *,
+        k: int,
+        rng: np.random.Generator,
+        draw_pairs: DrawPairs | None = None,
     ) -> sparse.csr_array:
         """Return the items that the list of each user omits: all seen ones, and decoys.
 
@@ -64,6 +75,7 @@ class Decoys:
             codes: (n, n_attributes) classes, -1 = undisclosed; several attributes are hidden as joint classes.
             k: length of the lists.
             rng: source of the decoys.
+            draw_pairs: fixed draws, so that a user keeps her decoys from one release to the next; `rng` if None.
 
         Raises:
             DataError: the tables are not of the same users.
@@ -80,11 +92,12 @@ class Decoys:
         is_seen = _look_up(seen, head)
         places = mark_places(head.shape[1])
         model = OmissionModel.start(n_classes, int(places[-1]) + 1, seen.shape[1])
+        draw_pairs = draw_pairs or (lambda users, items: rng.random(len(users)))
         omitted = is_seen
         for _ in range(self.rounds):
             pairs = _collect_pairs(head, is_seen, _reach(omitted, k), cells, places)
             model = fit_omission_model(pairs, model)
-            omitted = self._add_decoys(model.draw(rng), head, is_seen, cells, k=k, places=places, rng=rng)
+            omitted = self._add_decoys(model.draw(rng), head, is_seen, cells, k=k, places=places, draw_pairs=draw_pairs)
         return _join_omissions(seen, head, omitted)
 
     def _add_decoys(
@@ -96,7 +109,7 @@ class Decoys:
         *,
         k: int,
         places: IntArray,
-        rng: np.random.Generator,
+        draw_pairs: DrawPairs,
     ) -> BoolArray:
         """Omit items place by place until each list is full."""
         omitted, listed = is_seen.copy(), np.zeros(len(head), dtype=np.int64)
@@ -108,7 +121,7 @@ class Decoys:
             by_class = model.predict(int(places[rank]), head[users, rank])
             own = np.where(cells[users] >= 0, by_class[cells[users], np.arange(len(users))], shares @ by_class)
             chance = self.strength * (by_class.max(0) - own) / np.maximum(1 - own, 1e-9)
-            omitted[users, rank] |= rng.random(len(users)) < chance
+            omitted[users, rank] |= draw_pairs(users, head[users, rank]) < chance
             listed[users] += ~omitted[users, rank]
         return omitted
 
@@ -131,7 +144,7 @@ def _look_up(seen: sparse.csr_array, head: IntArray) -> BoolArray:
 
 def _reach(omitted: BoolArray, k: int) -> BoolArray:
     """Return the places down to the end of each list."""
-    listed_before = np.cumsum(~omitted, axis=1) - ~omitted
+    listed_before: IntArray = np.cumsum(~omitted, axis=1) - ~omitted
     return np.asarray(listed_before < k)
 
 

@@ -105,9 +105,7 @@ def fit_omission_model(pairs: RankedPairs, start: OmissionModel) -> OmissionMode
         item = step(pairs.items, item, ITEM_RIDGE)[0]
         class_item, curvature = step(at_class_item, class_item, CLASS_RIDGE)
     shape = (n_classes, n_items)
-    return OmissionModel(
-        place.reshape(start.place.shape), item, class_item.reshape(shape), curvature.reshape(shape)
-    )
+    return OmissionModel(place.reshape(start.place.shape), item, class_item.reshape(shape), curvature.reshape(shape))
 
 
 def _apply_logistic(log_odds: FloatArray) -> FloatArray:
