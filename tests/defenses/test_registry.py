@@ -32,7 +32,7 @@ PLACES = {
         "sliced-polar-exchange",
         "u2u",
     ],
-    "lists": ["popularity"],
+    "lists": ["decoys", "popularity"],
     "training": ["adversarial", "d2d-int", "raid", "raid-paper", "rap", "u2u-int"],
 }
 

@@ -156,7 +156,8 @@ def _list_conditions(result: AttributeResult) -> list[str]:
         defended = result.defended_lists
         audits = [result.lists.after] if defended is None else [defended.lists, defended.omissions, defended.together]
         listed = list(dict.fromkeys(name for targets in audits for name in _list_leaks(targets)))
-        conditions += [f"Keep the recommendation lists private: they still leak {join_names(listed)}."] * bool(listed)
+        if listed:
+            conditions.append(f"Keep the recommendation lists private: they still leak {join_names(listed)}.")
     return conditions
 
 

@@ -25,7 +25,7 @@ from recveil.workflows.defended_release import stack_codes
 from recveil.workflows.notes import merge_small_classes
 from recveil.workflows.utility import Recommendations, compare_rankings
 
-__all__ = ["ListRequest", "describe_lists", "release_lists"]
+__all__ = ["ListMaker", "ListRequest", "describe_lists", "release_lists"]
 
 HEAD_LISTS = 40
 """Part of a ranking in which decoys are drawn, in lengths of a list."""
@@ -57,8 +57,8 @@ class ListRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class _ListMaker:
-    """How lists are made of a cloaked table."""
+class ListMaker:
+    """How lists are made of a cloaked table (`x`, in the order of the recommendations)."""
 
     recommendations: Recommendations
     x: FloatArray
@@ -104,7 +104,7 @@ def release_lists(
         ids: ids of the users, from which the folds are derived.
     """
     targets = merge_small_classes(targets)[0]
-    maker = _ListMaker(recommendations, x, targets, request, protocol.draw_seed)
+    maker = ListMaker(recommendations, x, targets, request, protocol.draw_seed)
     seen = recommendations.collect_seen_items(everything=True)
     omitted, train = maker.omit_items(seen), recommendations.split.train
     lists = recommendations.list_items(x, request.length, omitted)

@@ -227,6 +227,7 @@ def test_an_unknown_surface_or_weight_is_an_error_with_a_guess() -> None:
 def test_surfaces_are_those_that_can_be_viewed() -> None:
     release, _, history = world(0.0)
     assert list_surfaces(release, history=history) == tuple(VIEWS)
-    assert list_surfaces(replace(release, item_vectors=None, score=None)) == ("user_vectors", "lists")
+    bare = ("user_vectors", "lists", "omissions", "vectors_and_lists")
+    assert list_surfaces(replace(release, item_vectors=None, score=None)) == bare
     for name in list_surfaces(release):
         np.testing.assert_array_equal(build_view(release, name, rng=rng()), VIEWS[name](release, ViewConfig(), rng()))
