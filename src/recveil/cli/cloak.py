@@ -129,9 +129,8 @@ def cloak(options: CloakOptions) -> None:
     if result.self_check is not None and (sentence := failure or result.self_check.caution):
         print_line(sentence, silent=options.is_silent)
     print_summary(result, silent=options.is_silent)
-    print_line(f"Wrote {options.out}.", silent=options.is_silent)
-    if options.lists_out is not None:
-        print_line(f"Wrote {options.lists_out}.", silent=options.is_silent)
+    for path in filter(None, (options.out, options.lists_out)):
+        print_line(f"Wrote {path}.", silent=options.is_silent)
     if options.save_map is not None:
         print_line(f"Wrote {options.save_map}. It names classes: keep it safe.", silent=options.is_silent)
     if failure and not options.allow_leak:

@@ -16,6 +16,7 @@ from recveil.core.list_parts import DefendedLists
 from recveil.core.option_types import Count, Share, check_fields
 from recveil.core.protocols import OmissionDefense
 from recveil.core.random import PairDraws, make_generator
+from recveil.core.result_parts import Utility
 from recveil.core.types import Attribute, FloatArray, Release
 from recveil.data.io.ids import Ids
 from recveil.data.io.release_files import write_lists
@@ -118,11 +119,6 @@ def release_lists(
         view = build_view(release, surface, rng=make_generator(protocol.seed, "view"))
         return collect_results(replace(protocol, permutations=0).audit_classes(view, targets, ids=ids))
 
-    # What lists are worth is measured with the newest item unknown, as everything else is.
-    known = recommendations.collect_seen_items()
-    measured = omitted if recommendations.history is None else maker.omit_items(known)
-    undefended, defended = (recommendations.rank_test_items(x, each) for each in (known, measured))
-    in_split_order = [replace(target, codes=target.codes[recommendations.rows]) for target in targets]
     return DefendedLists(
         method=request.method,
         strength=request.strength,
@@ -133,8 +129,18 @@ def release_lists(
         together=attack(after, "vectors_and_lists"),
         undefended_omissions=attack(before, "omissions"),
         undefended_together=attack(before, "vectors_and_lists"),
-        utility=compare_rankings(undefended, defended, in_split_order, note=recommendations.note),
+        utility=_measure_lists(maker, omitted),
     )
+
+
+def _measure_lists(maker: ListMaker, omitted: sparse.csr_array) -> Utility:
+    """Compare what lists are worth without and with the defense, with the newest item unknown as everywhere else."""
+    served = maker.recommendations
+    known = served.collect_seen_items()
+    measured = omitted if served.history is None else maker.omit_items(known)
+    undefended, defended = (served.rank_test_items(maker.x, each) for each in (known, measured))
+    in_split_order = [replace(target, codes=target.codes[served.rows]) for target in maker.targets]
+    return compare_rankings(undefended, defended, in_split_order, note=served.note)
 
 
 def describe_lists(lists: DefendedLists) -> list[str]:

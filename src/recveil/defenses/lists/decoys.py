@@ -9,7 +9,7 @@ count, and only the difference between classes is paid for.
 Guarantee: if the ranking is independent of the class (a cloaked table) and the probabilities are right, no item of the
 head is omitted more often by one class than by another. Limits: the probabilities are estimated; dependence between the
 omissions of one user is not modelled; without a cloaked table the ranking itself still tells the class; a platform that
-draws decoys anew for every list lets an attacker who collects lists remove them: give `draw_pairs`.
+draws new decoys for every list lets an attacker who collects lists remove them: give `draw_pairs`.
 """
 
 from __future__ import annotations
