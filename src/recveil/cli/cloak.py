@@ -96,8 +96,7 @@ def cloak(options: CloakOptions) -> None:
 
     Example: recveil cloak --embeddings users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
-    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids_path)
-    check_inputs_exist(options.item_embeddings, options.interactions, options.key_file)
+    _check_paths(options)
     from recveil.workflows.cloak import cloak_files
     from recveil.workflows.cloak_table import CloakRequest
     from recveil.workflows.defended_release import ChosenDefense
@@ -115,11 +114,8 @@ def cloak(options: CloakOptions) -> None:
         save_map=options.save_map,
         lists=_make_list_request(options),
     )
-    defense = ChosenDefense(
-        options.method,
-        {"strength": options.strength, **parse_options(options.option)},
-        protects_everybody=_parse_protection(options),
-    )
+    settings = {"strength": options.strength, **parse_options(options.option)}
+    defense = ChosenDefense(options.method, settings, protects_everybody=_parse_protection(options))
     with show_progress(quiet=options.quiet):
         result = cloak_files(
             make_input_files(options), parse_names(options.target), defense, _make_protocol(options), request
@@ -135,6 +131,11 @@ def cloak(options: CloakOptions) -> None:
         print_line(f"Wrote {options.save_map}. It names classes: keep it safe.", silent=options.is_silent)
     if failure and not options.allow_leak:
         raise typer.Exit(1)
+
+
+def _check_paths(options: CloakOptions) -> None:
+    check_inputs_exist(options.embeddings, options.attributes, options.run, options.ids_path)
+    check_inputs_exist(options.item_embeddings, options.interactions, options.key_file)
 
 
 def _parse_protection(options: CloakOptions) -> bool | None:
