@@ -34,7 +34,7 @@ def test_lists_of_a_run_are_written_and_audited(trained_run: Path, tmp_path: Pat
     assert lists.decoys > 0
     advantages = [targets["gender"].headline.advantage.value for targets in (lists.undefended_together, lists.together)]
     assert advantages[1] < advantages[0]
-    assert lists.utility.difference["ndcg@10"].value <= 0
+    assert lists.utility.difference["ndcg@10"].value != 0  # decoys change who is hit, up or down
     assert any("vectors and lists" in warning for warning in result.warnings)
     assert "vectors together" in (tmp_path / "r.html").read_text()
     table = pq.read_table(tmp_path / "l.parquet")
