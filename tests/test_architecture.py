@@ -28,6 +28,7 @@ LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 LIGHT = {"numpy", "scipy", "sklearn", "joblib", "torch", "pyarrow", "threadpoolctl", "pydantic", "recveil"}
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 350, 50, 8
 DECLARATIONS = {
+    "core/list_parts.py": "workflows/test_defended_lists.py",
     "core/membership_parts.py": "core/test_results.py",
     "core/protocols.py": "testing/test_contracts.py",
     "core/result_parts.py": "core/test_results.py",

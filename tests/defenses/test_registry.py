@@ -29,7 +29,7 @@ PLACES = {
         "sliced",
         "u2u",
     ],
-    "lists": ["popularity"],
+    "lists": ["decoys", "popularity"],
     "training": ["adversarial", "d2d-int", "raid", "raid-paper", "rap", "u2u-int"],
 }
 

@@ -118,3 +118,24 @@ def test_tables_that_do_not_fit_the_map_are_refused(folder: Path, tmp_path: Path
         apply_files(folder / "gaussian.map", InputFiles(folder, None), request)
     with pytest.raises(UsageError, match="`map`"):
         apply_files(folder / "gaussian.map", read_files(folder), ApplyRequest(folder / "gaussian.map"))
+
+
+def test_users_keep_what_was_released(folder: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.parquet", tmp_path / "second.parquet"
+    table = pq.read_table(folder / "N.parquet")
+    changed = table.slice(100)  # users 0 to 99 have left; the others get released vectors of their own
+    released = changed.slice(0, 150).set_column(2, "emb_0", pa.array(np.full(150, 7.0, np.float32)))
+    pq.write_table(changed, folder / "later.parquet")
+    pq.write_table(released, first)
+    request = ApplyRequest(second, released=first, device="cpu")
+    done = apply_files(folder / "labelfree.map", read_files(folder, "later.parquet"), request)
+    assert any("150 of 200 users keep the vectors of first.parquet" in note for note in done.notes)
+    out = pq.read_table(second)["emb_0"].to_numpy()
+    assert (out[:150] == 7).all()
+    assert not (out[150:] == 7).any()
+    pq.write_table(pa.table({"user_id": ["x"], **{f"emb_{j}": [0.0] for j in range(4)}}), first)
+    with pytest.raises(DataError, match="No user is both in"):
+        apply_files(folder / "labelfree.map", read_files(folder, "later.parquet"), request)
+    pq.write_table(pa.table({"user_id": ["u150"], "emb_0": [0.0], "emb_1": [0.0]}), first)
+    with pytest.raises(DataError, match="have 2 numbers and the new ones 4"):
+        apply_files(folder / "labelfree.map", read_files(folder, "later.parquet"), request)

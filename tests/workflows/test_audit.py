@@ -64,11 +64,27 @@ def test_a_gate_on_another_target_is_refused_before_the_work(
 def test_an_attacker_who_holds_both_tables_reads_the_class_off_the_displacement(
     files: InputFiles, folder: Path, quick: AuditProtocol
 ) -> None:
-    result = audit_files(files, ["gender"], quick, before=folder / "before.parquet")
+    result = audit_files(files, ["gender"], quick, before=[folder / "before.parquet"])
     assert result.verdict != "leak"
     assert result.static["gender"].verdict != "leak"
     assert result.two_releases["gender"].verdict == "leak"
     assert result.two_releases["gender"].headline.balanced_accuracy.value > 0.95
+
+
+def test_an_attacker_may_hold_several_tables_of_nearly_the_same_users(
+    files: InputFiles, folder: Path, tmp_path: Path, quick: AuditProtocol
+) -> None:
+    rng = np.random.default_rng(5)
+    older = tmp_path / "older.parquet"
+    write_vectors(older, "user_id", IDS[20:], rng.standard_normal((220, 3)).astype(np.float32))
+    alone = audit_files(files, ["gender"], quick, before=[older])
+    assert alone.two_releases["gender"].verdict != "leak"  # an unrelated table tells nothing
+    both = audit_files(files, ["gender"], quick, before=[older, folder / "before.parquet"])
+    assert both.two_releases["gender"].headline.balanced_accuracy.value > 0.95
+    assert any("220 users who are in all tables" in warning for warning in both.warnings)
+    write_vectors(older, "user_id", IDS + 1_000, rng.standard_normal((240, 3)).astype(np.float32))
+    with pytest.raises(DataError, match="No user is both in"):
+        audit_files(files, ["gender"], quick, before=[older])
 
 
 def test_joint_classes_are_audited_beside_the_single_ones(files: InputFiles, quick: AuditProtocol) -> None:

@@ -63,7 +63,7 @@ def test_attackers_of_the_past_hold_an_earlier_table(quick: AuditProtocol) -> No
     rng = np.random.default_rng(1)
     before = rng.standard_normal((240, 3)).astype(np.float32)
     after = before + np.where(SECRET.codes, 0.05, -0.05).astype(np.float32)[:, None]
-    past = quick.audit_past(before, after, [SECRET])
+    past = quick.audit_past([before], after, [SECRET])
     assert past["static"]["secret"].verdict != "leak"
     assert past["two_releases"]["secret"].headline.balanced_accuracy.value > 0.95
 

@@ -77,7 +77,7 @@ def test_what_a_large_table_cannot_do_is_refused(folder: Path, tmp_path: Path, q
     for call, reason in (
         (lambda: audit_files(replace(files, interactions=folder), ["gender"], quick), "`interactions`"),
         (lambda: audit_files(files, ["gender"], replace(quick, surface="lists")), "`surface` lists"),
-        (lambda: audit_files(files, ["gender"], quick, before=folder), "`before`"),
+        (lambda: audit_files(files, ["gender"], quick, before=[folder]), "`before`"),
     ):
         with pytest.raises(UsageError, match=f"{reason} cannot be used with a large table"):
             call()

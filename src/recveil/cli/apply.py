@@ -56,6 +56,10 @@ class ApplyOptions:
     allow_drift: Annotated[
         bool, typer.Option("--allow-drift", help="Apply the map to users who are not like those of the fit.")
     ] = False
+    released: Annotated[
+        Path | None,
+        typer.Option(help="Defended table that was released last; users keep the vectors that they have in it."),
+    ] = None
     device: Device = None
     quiet: Quiet = False
 
@@ -75,6 +79,7 @@ def apply(options: ApplyOptions) -> None:
     if map_path is None:
         raise UsageError("Give the map that `recveil cloak --save-map` wrote, as in: recveil apply gender.map ...")
     check_inputs_exist(map_path, options.embeddings, options.attributes, None if row_number else options.ids)
+    check_inputs_exist(options.released)
     from recveil.workflows.apply import ApplyRequest, apply_files
     from recveil.workflows.inputs import InputFiles
 
@@ -88,7 +93,11 @@ def apply(options: ApplyOptions) -> None:
         undisclosed=options.undisclosed or [],
     )
     request = ApplyRequest(
-        options.out, allow_drift=options.allow_drift, keep_target=options.keep_target, device=options.device
+        options.out,
+        allow_drift=options.allow_drift,
+        keep_target=options.keep_target,
+        device=options.device,
+        released=options.released,
     )
     done = apply_files(map_path, files, request)
     print_notes(done.notes, silent=options.quiet)

@@ -55,14 +55,15 @@ class AuditOptions(TableOptions, AuditRuleOptions, CommonOptions):
         str,
         typer.Option(
             help="What the attacker sees: user_vectors (the default), scores, lists (the default without vectors), "
-            "list_means, interactions."
+            "list_means, omissions (what lists lack), vectors_and_lists, interactions."
         ),
     ] = ""
     recommendations: Annotated[
         Path | None, typer.Option(help="Lists: user_id, item_id, rank[, score]. They can be audited alone.")
     ] = None
     before: Annotated[
-        Path | None, typer.Option(help="Earlier table of the same users: adds attackers who hold both.")
+        list[Path] | None,
+        typer.Option(help="Earlier table of the same users: adds attackers who hold all. Repeatable, oldest first."),
     ] = None
     joint: Annotated[bool, typer.Option("--joint", help="Audit of all targets together, as joint classes.")] = False
     rehearse: Annotated[
@@ -93,7 +94,7 @@ def audit(options: AuditOptions) -> None:
     Example: recveil audit users.parquet --attributes attributes.parquet --target gender --report out.html
     """
     check_inputs_exist(options.table_path, options.attributes, options.run, options.ids_path, options.item_embeddings)
-    check_inputs_exist(options.interactions, options.recommendations, options.before)
+    check_inputs_exist(options.interactions, options.recommendations, *(options.before or []))
     from recveil.audits.baseline import read_baseline
     from recveil.audits.gates import parse_gate
     from recveil.workflows.audit import AuditOutputs, audit_files
@@ -124,7 +125,7 @@ def audit(options: AuditOptions) -> None:
             parse_names(options.target),
             protocol,
             outputs=outputs,
-            before=options.before,
+            before=options.before or [],
             joint=options.joint,
             gates=gates,
             command_line=read_command_line(),

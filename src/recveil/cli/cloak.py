@@ -34,6 +34,7 @@ from recveil.core.errors import UsageError
 if TYPE_CHECKING:
     from recveil.core.results import CloakResult
     from recveil.workflows.audit_protocol import AuditProtocol
+    from recveil.workflows.defended_lists import ListRequest
 
 __all__ = ["CloakOptions", "cloak"]
 
@@ -71,6 +72,16 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
     save_map: Annotated[
         Path | None, typer.Option(help="File for the map that `recveil apply` carries later users by. Keep it safe.")
     ] = None
+    lists_out: Annotated[
+        Path | None,
+        typer.Option(help="Parquet file for lists that hide what they omit; needs --run, or items and interactions."),
+    ] = None
+    list_length: Annotated[int, typer.Option(help="Places of these lists.", min=1)] = 10
+    list_strength: Annotated[float, typer.Option(help="Strength of the list defense, from 0 to 1.")] = 1.0
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help="File of at least 16 secret bytes; draws follow from it in place of the seed. Keep it safe."),
+    ] = None
     report: Report = None
 
 
@@ -88,8 +99,7 @@ def cloak(options: CloakOptions) -> None:
 
     Example: recveil cloak users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
-    check_inputs_exist(options.table_path, options.attributes, options.run, options.ids_path)
-    check_inputs_exist(options.item_embeddings, options.interactions)
+    _check_paths(options)
     from recveil.workflows.cloak import cloak_files
     from recveil.workflows.cloak_table import CloakRequest
     from recveil.workflows.defended_release import ChosenDefense
@@ -105,12 +115,10 @@ def cloak(options: CloakOptions) -> None:
         check=True,
         command_line=read_command_line(),
         save_map=options.save_map,
+        lists=_make_list_request(options),
     )
-    defense = ChosenDefense(
-        options.method,
-        {"strength": options.strength, **parse_options(options.option)},
-        protects_everybody=_parse_protection(options),
-    )
+    settings = {"strength": options.strength, **parse_options(options.option)}
+    defense = ChosenDefense(options.method, settings, protects_everybody=_parse_protection(options))
     with show_progress(quiet=options.quiet):
         result = cloak_files(
             make_input_files(options), parse_names(options.target), defense, _make_protocol(options), request
@@ -129,9 +137,15 @@ def _print_result(result: CloakResult, options: CloakOptions) -> None:
     print_summary(result, silent=options.is_silent)
     print_self_check(result, silent=options.is_silent)
     print_next_step(result, silent=options.is_silent)
-    print_line(f"Wrote {options.out}.", silent=options.is_silent)
+    for path in filter(None, (options.out, options.lists_out)):
+        print_line(f"Wrote {path}.", silent=options.is_silent)
     if options.save_map is not None:
         print_line(f"Wrote {options.save_map}. It names classes: keep it safe.", silent=options.is_silent)
+
+
+def _check_paths(options: CloakOptions) -> None:
+    check_inputs_exist(options.table_path, options.attributes, options.run, options.ids_path)
+    check_inputs_exist(options.item_embeddings, options.interactions, options.key_file)
 
 
 def _parse_protection(options: CloakOptions) -> bool | None:
@@ -144,7 +158,16 @@ def _parse_protection(options: CloakOptions) -> bool | None:
     return choices[options.protect]
 
 
+def _make_list_request(options: CloakOptions) -> ListRequest | None:
+    from recveil.workflows.defended_lists import ListRequest
+
+    if options.lists_out is None:
+        return None
+    return ListRequest(options.lists_out, options.list_length, options.list_strength)
+
+
 def _make_protocol(options: CloakOptions) -> AuditProtocol:
+    from recveil.core.random import read_key
     from recveil.workflows.audit_protocol import AuditProtocol
 
     return AuditProtocol(
@@ -155,4 +178,5 @@ def _make_protocol(options: CloakOptions) -> AuditProtocol:
         margin=options.margin,
         seed=options.seed,
         device=options.device,
+        key=None if options.key_file is None else read_key(options.key_file),
     )

@@ -24,6 +24,7 @@ __all__ = [
     "EmbeddingDefense",
     "FoldInRecommender",
     "ListDefense",
+    "OmissionDefense",
     "MembershipAttack",
     "Penalty",
     "PrivateRecommender",
@@ -151,6 +152,22 @@ class ListDefense(Protocol):
         seen: sparse.csr_array | None = None,
     ) -> IntArray:
         """Return the lists to serve; `seen` is the user-by-item matrix of what must not be listed."""
+
+
+class OmissionDefense(Protocol):
+    """A defense of what lists omit."""
+
+    def __call__(
+        self,
+        head: IntArray,
+        seen: sparse.csr_array,
+        codes: IntArray,
+        *,
+        k: int,
+        rng: np.random.Generator,
+        draw_pairs: Callable[[IntArray, IntArray], FloatArray] | None = None,
+    ) -> sparse.csr_array:
+        """Return the items that lists of k omit, the seen ones among them; `head` is the top of each ranking."""
 
 
 class AttributeAttack(Protocol):

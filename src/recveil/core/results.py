@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 from recveil.core.errors import DataError, MissingExtra
 from recveil.core.files import write_atomically
 from recveil.core.json_files import describe_mistake, read_json_object
+from recveil.core.list_parts import DefendedLists
 from recveil.core.membership_parts import (
     FilteredCounts,
     ListDefenseSummary,
@@ -206,12 +207,16 @@ class AuditResult(_AttributeDocument):
 
 
 class CloakResult(_AttributeDocument):
-    """A defended table: audits before (`before`) and after (`targets`), what it cost, what the lists still tell."""
+    """A defended table: audits before (`before`) and after (`targets`), what it cost, what the lists still tell.
+
+    `defended_lists` are the lists that were written beside it, where they were asked for.
+    """
 
     command: Literal["cloak", "demo"] = "cloak"
     defense: DefenseSummary
     before: dict[str, Target] = {}
     lists: ListAudits | None = None
+    defended_lists: DefendedLists | None = None
     utility: Utility | None = None
     frontier: Frontier | None = None
     counts: dict[str, dict[str, int]] | None = None

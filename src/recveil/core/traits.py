@@ -97,6 +97,7 @@ class DefenseTraits(Traits):
         for_comparison: a baseline that is left out of frontiers.
         equalizes_covariances: it makes class covariances equal, which needs classes of more users than dimensions.
         numeric_targets: it can protect numbers as well as classes.
+        hides_members: it hides whose data a model was trained on, not an attribute.
         undisclosed_users: what becomes of users whose attribute is unknown, as a verb phrase.
         auto_rank: place among the defenses that `auto` tries, the cheapest first; 0 is never tried.
         search_space: options that a search tries, with their ranges.
@@ -114,6 +115,7 @@ class DefenseTraits(Traits):
     for_comparison: bool = False
     equalizes_covariances: bool = False
     numeric_targets: bool = False
+    hides_members: bool = False
     undisclosed_users: str = "were not learned from"
     auto_rank: int = 0
     search_space: Mapping[str, Range | Choice] = field(default_factory=dict)

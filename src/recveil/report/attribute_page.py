@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from recveil.core.list_parts import DefendedLists
 from recveil.core.result_parts import ClassTarget, InputSummary, NumericTarget
 from recveil.core.results import AuditResult, CloakResult, TrainResult
 from recveil.report.attack_section import (
@@ -102,6 +103,20 @@ def _list_list_headlines(result: AttributeResult) -> list[HeadlineRow]:
         *_list_headlines(result.lists.before, "before the defense"),
         *_list_headlines(result.lists.after, "after the defense"),
         *_list_headlines(result.lists.after_with_seen, "after, with seen items listed as well"),
+        *_list_defended_headlines(result.defended_lists),
+    ]
+
+
+def _list_defended_headlines(lists: DefendedLists | None) -> list[HeadlineRow]:
+    """Return what lists tell that were made by a list defense."""
+    if lists is None:
+        return []
+    return [
+        *_list_headlines(lists.undefended_omissions, "after, what the lists omit"),
+        *_list_headlines(lists.undefended_together, "after, vectors and lists together"),
+        *_list_headlines(lists.lists, f"lists by {lists.method}"),
+        *_list_headlines(lists.omissions, f"lists by {lists.method}, what they omit"),
+        *_list_headlines(lists.together, f"lists by {lists.method} and vectors together"),
     ]
 
 

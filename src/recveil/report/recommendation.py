@@ -153,7 +153,13 @@ def _list_conditions(result: AttributeResult) -> list[str]:
     elif get_defense(result) is not None and not result.two_releases:
         conditions.append("Keep the undefended table private: an attacker who holds both tables was not measured.")
     if isinstance(result, CloakResult) and result.lists is not None:
-        conditions += _describe_list_leaks(_list_leaks(result.lists.before), _list_leaks(result.lists.after))
+        defended = result.defended_lists
+        if defended is None:
+            conditions += _describe_list_leaks(_list_leaks(result.lists.before), _list_leaks(result.lists.after))
+        else:
+            audits = [defended.lists, defended.omissions, defended.together]
+            leaks = list(dict.fromkeys(name for targets in audits for name in _list_leaks(targets)))
+            conditions += _describe_list_leaks(leaks, leaks)
     return conditions
 
 

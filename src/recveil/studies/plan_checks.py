@@ -43,8 +43,10 @@ class _Check:
         defense, surface = cell.choice("defense"), cell.at["surface"]
         self._check_model(cell, "model")
         if self._is_new("defense", defense) and not defense.is_undefended:
-            if DEFENSES.traits(defense.name).place == "lists":
-                raise UsageError(f"'{defense.name}' defends lists against membership attacks. Use kind membership.")
+            traits = DEFENSES.traits(defense.name)
+            if traits.place == "lists":
+                use = "kind membership" if traits.hides_members else "`recveil cloak --lists-out`"
+                raise UsageError(f"'{defense.name}' defends lists, not vectors. Use {use}.")
             DEFENSES.make(defense.name, **{"device": cell.device, **defense.options})
         if self._is_new("target", (cell.target, defense.name)):
             select_cell_targets(self.data.attributes, cell)
@@ -65,7 +67,7 @@ class _Check:
         if self._is_new("generator", cell.at["generator"]):
             choose_item_source(cell)
         if self._is_new("defense", defense) and not defense.is_undefended:
-            known = [traits.name for traits in DEFENSES.all_traits() if traits.place == "lists"]
+            known = [traits.name for traits in DEFENSES.all_traits() if traits.hides_members]
             if defense.name not in known:
                 raise unknown_name("list defense", defense.name, (UNDEFENDED, *known))
             DEFENSES.make(defense.name, **defense.options)

@@ -11,8 +11,9 @@ import numpy as np
 from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, UsageError
 from recveil.core.outputs import check_outputs, hold_outputs
-from recveil.core.types import UNDISCLOSED, Attribute, IntArray
+from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
 from recveil.data.io.array_files import check_scale
+from recveil.data.io.ids import match_users
 from recveil.data.io.user_tables import (
     Vectors,
     check_vector_output,
@@ -38,12 +39,14 @@ class ApplyRequest:
         allow_drift: apply the map even if the users are far from those it was fitted on.
         keep_target: keep columns of the table that hold a protected attribute.
         device: where the map is computed.
+        released: the last release; its users keep the vectors that they have there.
     """
 
     out: Path
     allow_drift: bool = False
     keep_target: bool = False
     device: str | None = None
+    released: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def apply_files(map_path: Path, files: InputFiles, request: ApplyRequest) -> App
         raise UsageError("Give `embeddings`, the table of the users to carry.")
     if files.embeddings.is_dir():
         raise UsageError(f"`embeddings` {files.embeddings} is a folder. Apply the map to one file at a time.")
-    check_outputs({"out": request.out}, [*files.list_paths(), ("map", map_path)])
+    check_outputs({"out": request.out}, [*files.list_paths(), ("map", map_path), ("released", request.released)])
     saved = SavedMap.read_file(map_path)
     restore_transformer(saved, map_path)  # a method or option that this version does not know is refused
     if saved.origin is None or saved.drift is None:
@@ -99,9 +102,30 @@ def apply_files(map_path: Path, files: InputFiles, request: ApplyRequest) -> App
     notes += [*read_notes, *describe_target_columns(columns, request.out.name, kept=request.keep_target)]
     notes += [_describe_unprotected(saved, name, n, len(vectors.x)) for name, n in unprotected.items() if n]
     carried = saved.fitted(vectors.x, codes, resolve_device(request.device))
+    if request.released is not None:
+        carried, kept = _keep_released(carried, vectors, request.released)
+        notes.append(kept)
     with hold_outputs(request.out):
         write_embeddings(request.out, vectors, carried)
     return AppliedMap(saved.method, len(vectors.x), unprotected, tuple(notes))
+
+
+def _keep_released(carried: FloatArray, vectors: Vectors, path: Path) -> tuple[FloatArray, str]:
+    """Return the table with the vectors that users had in an earlier release, and a sentence that counts them.
+
+    A user whose defended vector changes from one release to the next gives away the class: the change follows the map
+    of the class. A vector that stays gives away nothing new.
+    """
+    earlier = read_embeddings(path)
+    if earlier.x.shape[1] != carried.shape[1]:
+        raise DataError(
+            f"The vectors in {path} have {earlier.x.shape[1]} numbers and the new ones {carried.shape[1]}. "
+            "Give the defended table that was released last."
+        )
+    rows = match_users(vectors.ids, earlier.ids, path)
+    kept = int((rows >= 0).sum())
+    table = np.where(rows[:, None] >= 0, earlier.x[rows], carried).astype(carried.dtype)
+    return table, f"{kept:,} of {len(rows):,} users keep the vectors of {path.name}; the map carried the others."
 
 
 def _describe_map(saved: SavedMap, origin: MapOrigin) -> str:

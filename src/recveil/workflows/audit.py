@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from recveil.attacks.attribute.panels import is_blind, missing_members, panel_names
 from recveil.audits.attribute.risk import UserRisk, check_risk_path, measure_user_risk, write_user_risk
 from recveil.audits.gates import Gate, check_gate_names
@@ -17,7 +19,7 @@ from recveil.core.results import AuditResult
 from recveil.core.timing import Clock
 from recveil.core.types import Attribute, FloatArray, IntArray
 from recveil.data.io.attributes import join_attributes
-from recveil.data.io.ids import Ids
+from recveil.data.io.ids import Ids, as_numpy
 from recveil.data.io.user_tables import Vectors
 from recveil.report.charts import check_chart_packages
 from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_details, collect_notes, collect_results
@@ -76,7 +78,8 @@ class AuditedTable:
         summary: what was handed in.
         x: one row for each user.
         targets: attributes to attack.
-        before: an earlier release of the same users' vectors; needs `vectors`.
+        before: earlier releases of these users' vectors, oldest first, NaN for users who were not in them; they need
+            `vectors`.
         vectors: the released vectors, where the attacker sees another surface.
         activity: interactions of each user, where known.
         ids: ids of the users, from which folds are derived; the rows of `x` serve where there are none.
@@ -85,7 +88,7 @@ class AuditedTable:
     summary: InputSummary
     x: FloatArray
     targets: Sequence[Attribute]
-    before: FloatArray | None = None
+    before: Sequence[FloatArray] = ()
     vectors: FloatArray | None = None
     activity: IntArray | None = None
     ids: Ids | None = None
@@ -97,7 +100,7 @@ def audit_files(
     protocol: AuditProtocol,
     *,
     outputs: AuditOutputs | None = None,
-    before: Path | None = None,
+    before: Sequence[Path] = (),
     joint: bool = False,
     gates: Sequence[Gate] = (),
     command_line: Sequence[str] = (),
@@ -109,15 +112,15 @@ def audit_files(
         names: attributes to attack; all of them if empty.
         protocol: the rules.
         outputs: files to write.
-        before: an earlier table of the same users, for attackers who hold both.
+        before: earlier tables of the same users, oldest first, for attackers who hold all of them.
         joint: attack all classes together as well.
         gates: conditions that will be put to the result; one on another target is refused before the work.
         command_line: what made this result, kept in it.
     """
     outputs = outputs or AuditOutputs()
-    outputs.check([*files.list_paths(), ("before", before)])
+    outputs.check([*files.list_paths(), *(("before", path) for path in before)])
     protocol = replace(protocol, surface=protocol.surface or ("lists" if files.has_lists_alone else "user_vectors"))
-    if files.has_lists_alone and before is not None:
+    if files.has_lists_alone and before:
         raise UsageError("`before` is an earlier table of vectors, and there are lists alone. Give `embeddings` too.")
     with hold_outputs(*outputs.paths.values()):
         result, vectors, audits = _audit_files(files, names, protocol, outputs, before, joint=joint, gates=gates)
@@ -131,7 +134,7 @@ def _audit_files(
     names: list[str],
     protocol: AuditProtocol,
     outputs: AuditOutputs,
-    before: Path | None,
+    before: Sequence[Path],
     *,
     joint: bool,
     gates: Sequence[Gate],
@@ -151,7 +154,7 @@ def _audit_files(
         summarize_input(files, vectors, sample=sample),
         x,
         targets,
-        None if before is None else files.read_earlier(before, vectors),
+        [files.read_earlier(path, vectors) for path in before],
         vectors.x,
         count_activity(files, vectors) if outputs.needs_details else None,
         vectors.ids,
@@ -187,10 +190,10 @@ def audit_table(
         audits = protocol.audit_classes(table.x, classes, ids=table.ids)
         numeric = protocol.audit_numbers(table.x, numbers, ids=table.ids)
     past: dict[str, Results] = {}
-    if table.before is not None:
+    absent: list[str] = []
+    if table.before:
         with clock.measure_step("audit with the earlier table"):
-            after = table.x if table.vectors is None else table.vectors
-            past = protocol.audit_past(table.before, after, classes, ids=table.ids)
+            past, absent = _audit_past(table, protocol, classes)
     results = collect_results(audits)
     if details and audits:
         with clock.measure_step("map the leaks"):
@@ -209,9 +212,23 @@ def audit_table(
         static=past.get("static", {}),
         two_releases=past.get("two_releases", {}),
         timings=clock.seconds,
-        warnings=collect_notes([*audits, *numeric]),
+        warnings=[*absent, *collect_notes([*audits, *numeric])],
     )
     return result, audits
+
+
+def _audit_past(
+    table: AuditedTable, protocol: AuditProtocol, classes: Sequence[Attribute]
+) -> tuple[dict[str, Results], list[str]]:
+    """Audit attackers who hold earlier tables, on the users who are in all of them; say how many are not."""
+    after = table.x if table.vectors is None else table.vectors
+    users = np.flatnonzero(np.logical_and.reduce([np.isfinite(x).all(1) for x in table.before]))
+    ids = None if table.ids is None else as_numpy(table.ids)[users]
+    before = [x[users] for x in table.before]
+    past = protocol.audit_past(before, after[users], [target.take(users) for target in classes], ids=ids)
+    if len(users) == len(after):
+        return past, []
+    return past, [f"Attackers with earlier tables were run on the {len(users):,} users who are in all tables."]
 
 
 def _check_rehearsal(files: InputFiles, protocol: AuditProtocol) -> None:
@@ -225,13 +242,13 @@ def _check_rehearsal(files: InputFiles, protocol: AuditProtocol) -> None:
 
 
 def _read_table(
-    files: InputFiles, names: list[str], protocol: AuditProtocol, before: Path | None
+    files: InputFiles, names: list[str], protocol: AuditProtocol, before: Sequence[Path]
 ) -> tuple[Vectors, list[Attribute], list[str], str | None]:
     """Read the vectors, attributes and notes; of a large table those of a sample, with the sentence that says so."""
     if not is_large_table(files):
         return *files.read(names, numbers=True), None
-    if protocol.surface != "user_vectors" or before is not None:
-        what = "`before`" if before is not None else f"`surface` {protocol.surface}"
+    if protocol.surface != "user_vectors" or before:
+        what = "`before`" if before else f"`surface` {protocol.surface}"
         raise UsageError(f"{what} cannot be used with a large table. Take a part of it that fits into memory.")
     return open_large_table(files, names).draw_sample(protocol.rules, protocol.margin, protocol.seed)
 

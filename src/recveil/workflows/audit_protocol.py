@@ -63,6 +63,7 @@ class AuditProtocol:
         attacks: attacks by name in place of the panel; scikit-learn classifiers work as they are.
         rehearse: share of the disclosed users whose class is hidden from a defense and then attacked; None for none.
         rehearsed_method: name of that defense.
+        key: secret number that the draws of a defense are derived from; the seed if None.
     """
 
     panel: str = "fast"
@@ -80,12 +81,18 @@ class AuditProtocol:
     max_seconds: NonNegativeFloat = 60.0
     rehearse: LeakRatio | None = None
     rehearsed_method: str = ""
+    key: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "")
         if (self.rehearse is None) != (not self.rehearsed_method):
             raise UsageError("A rehearsal needs both `rehearse`, such as 0.3, and `method`, a defense. Give both.")
         check_device(self.device)
+
+    @property
+    def draw_seed(self) -> int:
+        """The seed of what a defense draws."""
+        return self.seed if self.key is None else self.key
 
     @property
     def rules(self) -> CrossValidation:
@@ -154,13 +161,20 @@ class AuditProtocol:
         ]
 
     def audit_past(
-        self, before: FloatArray, after: FloatArray, targets: Sequence[Attribute], *, ids: Ids | None = None
+        self, before: Sequence[FloatArray], after: FloatArray, targets: Sequence[Attribute], *, ids: Ids | None = None
     ) -> dict[str, Results]:
-        """Audit the attackers who hold an earlier table: the static one, and the one who holds both."""
-        ids = hash_rows(before) if ids is None else ids
-        both = join_releases(before, after)
+        """Audit the attackers who hold earlier tables: one who learned from the first, and one who holds all of them.
+
+        Args:
+            before: the earlier tables of the same users, oldest first.
+            after: the table of today.
+            targets: attributes with classes.
+            ids: ids of the users, from which folds are derived; the rows of the first table serve where there are none.
+        """
+        ids = hash_rows(before[0]) if ids is None else ids
+        both = join_releases(*before, after)
         return {
-            "static": collect_results(self.audit_classes(before, targets, ids=ids, attacked_in=after)),
+            "static": collect_results(self.audit_classes(before[0], targets, ids=ids, attacked_in=after)),
             "two_releases": collect_results(self.audit_classes(both, targets, ids=ids)),
         }
 

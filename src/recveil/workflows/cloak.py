@@ -6,16 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from recveil.core.errors import RecveilError, UsageError
+from recveil.core.errors import DataError, RecveilError, UsageError
 from recveil.core.outputs import check_outputs, explain_report_failure, hold_outputs
 from recveil.core.results import CloakResult
-from recveil.core.types import Attribute
+from recveil.core.types import Attribute, FloatArray
 from recveil.data.io.user_tables import Vectors, check_vector_output, write_embeddings
 from recveil.report.charts import check_chart_packages
 from recveil.streaming.target_columns import list_target_columns
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak_large import cloak_large
 from recveil.workflows.cloak_table import ClearTable, CloakRequest, cloak_table
+from recveil.workflows.defended_lists import ListRequest, describe_lists, release_lists
 from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.inputs import InputFiles, count_activity, summarize_input
 from recveil.workflows.large_inputs import is_large_table
@@ -43,7 +44,8 @@ def cloak_files(
         request: outputs and what else is measured.
     """
     is_large = is_large_table(files) or request.engine is not None
-    outputs = {"out": request.out, "report": request.report, "save_map": request.save_map}
+    lists_out = None if request.lists is None else request.lists.out
+    outputs = {"out": request.out, "report": request.report, "save_map": request.save_map, "lists_out": lists_out}
     check_outputs(outputs, files.list_paths(), folder="out" if is_large else "")
     if request.report is not None:
         check_chart_packages()
@@ -51,8 +53,9 @@ def cloak_files(
     if request.save_map is not None:
         check_map_request(defense, is_large=is_large)
         defense = replace(defense, needs_map=True)
+    _check_lists(files, request, is_large=is_large)
     table = None if is_large else request.out  # a large table holds its own
-    with hold_outputs(request.report, request.save_map, table):
+    with hold_outputs(request.report, request.save_map, lists_out, table):
         cloak_input = cloak_large if is_large else _cloak_in_memory
         result = cloak_input(files, names, defense, protocol, request)
         result = result.model_copy(update={"command_line": list(request.command_line)})
@@ -71,10 +74,13 @@ def _cloak_in_memory(
     vectors, targets, notes = files.read(names)
     check_vector_output(request.out, vectors)
     table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
+    if request.lists is not None and table.recommendations is None:
+        raise DataError(f"No lists can be made. {' '.join(warnings)}")
     vectors, target_columns = drop_targets(vectors, [target.name for target in targets], keep=request.keep_target)
     notes = [*notes, *describe_target_columns(target_columns, request.out.name, kept=request.keep_target)]
+    table = replace(table, notes=notes, ids=vectors.ids)
     cloaked, result = cloak_table(
-        replace(table, notes=notes, ids=vectors.ids),
+        table,
         defense,
         protocol,
         audit=request.needs_audit,
@@ -84,8 +90,37 @@ def _cloak_in_memory(
     )
     if request.save_map is not None:
         save_fitted_map(request.save_map, table, result, protocol)
+    if request.lists is not None:
+        result = _add_lists(result, request.lists, table, cloaked, protocol, audit=request.needs_audit)
     write_embeddings(request.out, vectors, cloaked)
     return result
+
+
+def _check_lists(files: InputFiles, request: CloakRequest, *, is_large: bool) -> None:
+    """Refuse lists that could not be made, before the work."""
+    if request.lists is None:
+        return
+    if is_large:
+        raise UsageError("`lists_out` cannot be used with a large table. Take a part of it that fits into memory.")
+    if files.run is None and (files.item_embeddings is None or files.interactions is None):
+        raise UsageError("`lists_out` needs `run`, or `item_embeddings` and `interactions`, to know what to list.")
+
+
+def _add_lists(
+    result: CloakResult,
+    request: ListRequest,
+    table: ClearTable,
+    cloaked: FloatArray,
+    protocol: AuditProtocol,
+    *,
+    audit: bool,
+) -> CloakResult:
+    """Write the lists; return the result with what attackers find in them."""
+    assert table.recommendations is not None
+    lists = release_lists(table.recommendations, cloaked, table.targets, protocol, request, audit=audit, ids=table.ids)
+    if lists is None:
+        return result
+    return result.model_copy(update={"defended_lists": lists, "warnings": [*result.warnings, *describe_lists(lists)]})
 
 
 def drop_targets(vectors: Vectors, names: Sequence[str], *, keep: bool) -> tuple[Vectors, tuple[str, ...]]:

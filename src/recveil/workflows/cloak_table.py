@@ -18,6 +18,7 @@ from recveil.defenses import DEFENSES
 from recveil.streaming.engines import TaskEngine
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.comparison import audit_lists, compare_audits, compare_recommendations, describe_omissions
+from recveil.workflows.defended_lists import ListRequest
 from recveil.workflows.defended_release import (
     ChosenDefense,
     defend_vectors,
@@ -47,6 +48,7 @@ class CloakRequest:
         check: run the self-check of the defense.
         command_line: what made this result, kept in it.
         save_map: where the map for later users goes, if anywhere.
+        lists: lists to write beside the table, if any.
     """
 
     out: Path
@@ -58,6 +60,7 @@ class CloakRequest:
     check: bool = False
     command_line: Sequence[str] = ()
     save_map: Path | None = None
+    lists: ListRequest | None = None
 
     @property
     def needs_audit(self) -> bool:
@@ -152,7 +155,7 @@ def _defend_table(
 
     def apply_defense(candidate: ChosenDefense) -> FloatArray:
         method, loss = candidate.make(protocol.device), _make_loss(table.recommendations, protocol)
-        return defend_vectors(method, table.x, targets, seed=protocol.seed, utility=loss)
+        return defend_vectors(method, table.x, targets, seed=protocol.draw_seed, utility=loss)
 
     if not check and defense.name != AUTO:
         return defense, apply_defense(defense), None

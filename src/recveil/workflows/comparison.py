@@ -62,7 +62,7 @@ def compare_audits(
     both: dict[str, Results] = {}
     if past:
         with clock.measure_step("audit of both tables"):
-            both = protocol.audit_past(before, after, targets, ids=ids)
+            both = protocol.audit_past([before], after, targets, ids=ids)
     with clock.measure_step("map the leaks"):
         results = attach_details(
             [before, after], targets, [earlier, later], protocol.rules, seed=protocol.seed, activity=activity

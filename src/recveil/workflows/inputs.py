@@ -18,7 +18,7 @@ from recveil.core.run_folders import check_folder_is_whole
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Release
 from recveil.data.io.array_files import check_scale
 from recveil.data.io.attributes import AttributeTable, make_attributes
-from recveil.data.io.ids import Ids, normalize_ids, require_positions
+from recveil.data.io.ids import Ids, match_users, normalize_ids
 from recveil.data.io.tables import ITEM_NAMES, read_table, require_column
 from recveil.data.io.user_tables import (
     Vectors,
@@ -152,7 +152,7 @@ class InputFiles:
         return build_view(exposed, surface, history=history, rng=make_generator(seed, "view"))
 
     def read_earlier(self, path: Path, vectors: Vectors) -> FloatArray:
-        """Return the same users' vectors in an earlier release, in the order of this one."""
+        """Return the same users' vectors in an earlier release, in the order of this one; NaN for users not in it."""
         # A second array without ids has the same rows as the first.
         has_ids = holds_ids(path, layout=self.layout)
         earlier = read_embeddings(path, None if has_ids else self.ids, layout=self.layout)
@@ -161,7 +161,8 @@ class InputFiles:
                 f"The vectors in {path} have {earlier.x.shape[1]} numbers and the new ones {vectors.x.shape[1]}. "
                 "Give the table that these were made from."
             )
-        return np.asarray(earlier.x[require_positions(vectors.ids, earlier.ids, "the new table", "user")])
+        rows = match_users(vectors.ids, earlier.ids, path)
+        return np.where(rows[:, None] >= 0, earlier.x[rows], np.float32(np.nan))
 
     def _read_release(self, vectors: Vectors) -> tuple[Release, Dataset | None]:
         items_path = self.item_embeddings or self._find_in_run("items.parquet")

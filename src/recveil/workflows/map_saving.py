@@ -60,7 +60,7 @@ def save_fitted_map(path: Path, table: ClearTable, result: CloakResult, protocol
     method = ChosenDefense(used.name, {**used.options, "strength": used.strength}).make(protocol.device)
     assert isinstance(method, MapTransformer)
     with deterministic_algorithms():
-        fitted = method.compute_release(table.x, stack_codes(targets), make_generator(protocol.seed, "cloak"))[1]
+        fitted = method.compute_release(table.x, stack_codes(targets), make_generator(protocol.draw_seed, "cloak"))[1]
     options: dict[str, Option] = {n: v for n, v in method.get_params(deep=False).items() if n != "device"}
     orders = [np.argsort(np.array(target.labels)) for target in targets]
     origin = MapOrigin(

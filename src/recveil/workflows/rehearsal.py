@@ -43,7 +43,7 @@ def rehearse_defense(
     """
     shown = [hide_classes(target, share, seed=protocol.seed) for target in targets]
     method = defense.make(protocol.device)
-    defended = defend_vectors(method, x, shown, seed=protocol.seed, utility=utility)
+    defended = defend_vectors(method, x, shown, seed=protocol.draw_seed, utility=utility)
     chosen = protocol.attacks or parse_attackers(protocol.panel, protocol.device)
     attacks = {name: as_attack(attack, name) for name, attack in chosen.items()}
     found = {

@@ -180,11 +180,10 @@ def _check_defense(request: TrainRequest) -> None:
         return
     if not request.targets:
         raise UsageError("A defense needs to know what to protect. Name a `target`, such as gender.")
-    if request.defense.place == "lists":
-        raise UsageError(
-            f"'{request.defense.name}' changes the lists of users who are not in the training data, and here all are. "
-            "Use it with `recveil membership`."
-        )
+    traits = DEFENSES.traits(request.defense.name)
+    if traits.place == "lists":
+        uses = "`recveil membership`" if traits.hides_members else "`recveil cloak` and `lists_out`"
+        raise UsageError(f"'{request.defense.name}' changes lists, not the model. Use it with {uses}.")
     request.defense.make(request.device)
 
 

@@ -53,6 +53,7 @@ class Recommendations:
         items: item vectors, if scores are products of vectors.
         rows: for each user of the split the row in the table.
         note: what to know of the numbers.
+        history: all interactions, where the held-out ones are held out for measuring alone; lists omit them too.
     """
 
     split: Split
@@ -60,21 +61,39 @@ class Recommendations:
     items: FloatArray | None
     rows: IntArray
     note: str = ""
+    history: Dataset | None = None
 
-    def rank_test_items(self, x: FloatArray) -> ranking.Ranks:
-        """Rank each held-out item when users are served from this table."""
-        return ranking.rank(self._score_from(x), self.split.test, self._seen_items())
+    def rank_test_items(self, x: FloatArray, omitted: sparse.csr_array | None = None) -> ranking.Ranks:
+        """Rank each held-out item when users are served from this table.
 
-    def make_release(self, x: FloatArray, k: int, *, with_seen: bool = False) -> Release:
+        Lists omit seen items, or those that are given; a held-out item among them is a miss.
+        """
+        if omitted is None:
+            return ranking.rank(self._score_from(x), self.split.test, self.collect_seen_items())
+        ranks = ranking.rank(self._score_from(x), self.split.test, omitted)
+        return ranking.count_known_as_misses(ranks, self.split.test, omitted)
+
+    def make_release(
+        self, x: FloatArray, k: int, *, with_seen: bool = False, omitted: sparse.csr_array | None = None
+    ) -> Release:
         """Release the vectors and the top-k lists made from them, in the table's order.
 
-        Lists omit seen items, unless `with_seen`.
+        Lists omit seen items or those that are given, and nothing with `with_seen`.
         """
-        lists, seen = np.full((len(x), k), -1, dtype=np.int64), self._seen_items()
-        users = np.arange(len(self.rows))
-        omitted = sparse.csr_array(seen.shape) if with_seen else seen
-        lists[self.rows] = top_k(self._score_from(x), users, k, omitted)
+        lists = np.full((len(x), k), -1, dtype=np.int64)
+        omitted = self.collect_seen_items() if omitted is None else omitted
+        lists[self.rows] = self.list_items(x, k, sparse.csr_array(omitted.shape) if with_seen else omitted)
         return Release(x, self.items, lists, None)
+
+    def list_items(self, x: FloatArray, k: int, omitted: sparse.csr_array) -> IntArray:
+        """List the best k items of each user of the split, but for the omitted ones."""
+        return top_k(self._score_from(x), np.arange(len(self.rows)), k, omitted)
+
+    def collect_seen_items(self, *, everything: bool = False) -> sparse.csr_array:
+        """Collect the seen items of each user: those before the held-out item, or everything that is known."""
+        if everything and self.history is not None:
+            return ranking.collect_seen_items(self.history)
+        return ranking.collect_seen_items(self.split.train, self.split.valid)
 
     def count_interactions(self, n: int) -> IntArray:
         """Count the interactions of each of the n users of the table."""
@@ -90,9 +109,6 @@ class Recommendations:
 
     def _score_from(self, x: FloatArray) -> Callable[[IntArray], FloatArray]:
         return lambda users: self.score(users, x[self.rows[users]])
-
-    def _seen_items(self) -> sparse.csr_array:
-        return ranking.collect_seen_items(self.split.train, self.split.valid)
 
 
 def recommendations_from_files(vectors: Vectors, items: Path, interactions: Path, *, seed: int) -> Recommendations:
@@ -117,7 +133,7 @@ def recommendations_from_files(vectors: Vectors, items: Path, interactions: Path
         "numbers are too high; the difference between them is still the price of the defense."
     )
     everyone = np.arange(len(vectors.x))
-    return Recommendations(split, lambda users, x: np.asarray(x @ table.x.T), table.x, everyone, note)
+    return Recommendations(split, lambda users, x: np.asarray(x @ table.x.T), table.x, everyone, note, history)
 
 
 class _RunConfig(BaseModel):

@@ -51,7 +51,7 @@ def test_a_view_finds_the_class_where_it_is_and_nowhere_else(surface: str, n_ite
         release, codes, history = world(taste, n_items)
         x = build_view(release, surface, columns=64, history=history, rng=rng())
         assert x.shape[0] == N
-        assert x.shape[1] <= 64
+        assert x.shape[1] <= (6 + 2 * 64 if surface == "vectors_and_lists" else 64)
         assert x.dtype == np.float32
         assert np.isfinite(x).all()
         accuracies.append(found(x, codes))
@@ -227,6 +227,7 @@ def test_an_unknown_surface_or_weight_is_an_error_with_a_guess() -> None:
 def test_surfaces_are_those_that_can_be_viewed() -> None:
     release, _, history = world(0.0)
     assert list_surfaces(release, history=history) == tuple(VIEWS)
-    assert list_surfaces(replace(release, item_vectors=None, score=None)) == ("user_vectors", "lists")
+    bare = ("user_vectors", "lists", "omissions", "vectors_and_lists")
+    assert list_surfaces(replace(release, item_vectors=None, score=None)) == bare
     for name in list_surfaces(release):
         np.testing.assert_array_equal(build_view(release, name, rng=rng()), VIEWS[name](release, ViewConfig(), rng()))

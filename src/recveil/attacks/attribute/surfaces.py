@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from recveil.attacks.attribute.item_bags import Table, build_bag, reduce_bag, turn_to_main_directions, weight_items
+from recveil.attacks.attribute.omissions import find_omissions
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.types import Dataset, FloatArray, IntArray, Release
 
@@ -29,6 +30,8 @@ __all__ = [
     "view_interactions",
     "view_list_means",
     "view_lists",
+    "view_omissions",
+    "view_vectors_and_lists",
     "build_view",
     "view_scores",
     "list_surfaces",
@@ -36,25 +39,11 @@ __all__ = [
     "view_user_vectors",
 ]
 
-Table = NDArray[np.float32]
-
-EXTRA_DIRECTIONS = 16
-"""Directions computed beyond the requested ones, which makes the last requested ones accurate."""
-
-SUBSPACE_STEPS = 4
-"""Steps of subspace iteration."""
-
 SKETCH_FACTOR = 4
 """Columns of a random projection of the scores for each requested column."""
 
 MAX_SCORES_HELD = 2**22
 """Scores held at a time."""
-
-MIN_RELATIVE_SPREAD = 1e-5
-"""Spread of a direction, relative to the largest, below which it is rounding error."""
-
-GRAM_BLOCK_ROWS = 2**14
-"""Rows that are converted to double precision at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,18 +119,20 @@ def list_surfaces(release: Release, *, history: Dataset | None = None) -> tuple[
     )
 
 
-def join_releases(before: FloatArray, after: FloatArray) -> Table:
-    """Join two releases of the same users into what an attacker of both sees.
+def join_releases(*tables: FloatArray) -> Table:
+    """Join releases of the same users, oldest first, into what an attacker of all of them sees.
 
-    The result holds both tables and their difference. Both must be in the same coordinates, as user vectors and list
-    means are. Two reductions of scores or lists are not, since each has its own directions.
+    The result holds the tables and the difference of the last to each other one. All must be in the same coordinates,
+    as user vectors and list means are. Two reductions of scores or lists are not, since each has its own directions.
     """
-    if before.ndim != 2 or before.shape != after.shape:
-        raise DataError(
-            f"The table before has the shape {before.shape} and the one after {after.shape}. To compare two releases, "
-            f"give the same users, in the same order, with vectors of the same length."
-        )
-    return np.concatenate([before, after, after - before], axis=1).astype(np.float32)
+    *earlier, after = tables
+    for before in earlier:
+        if before.ndim != 2 or before.shape != after.shape:
+            raise DataError(
+                f"The table before has the shape {before.shape} and the one after {after.shape}. To compare releases, "
+                f"give the same users, in the same order, with vectors of the same length."
+            )
+    return np.concatenate([*tables, *(after - before for before in earlier)], axis=1).astype(np.float32)
 
 
 def view_user_vectors(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
@@ -168,7 +159,7 @@ def view_scores(release: Release, config: ViewConfig, rng: np.random.Generator) 
     for start in range(0, len(users), rows):
         block = _score_users(release, users[start : start + rows])
         sketch[start : start + rows] = block if projection is None else block @ projection
-    return sketch if n_items <= config.columns else _turn_to_main_directions(sketch, config.columns)
+    return sketch if n_items <= config.columns else turn_to_main_directions(sketch, config.columns)
 
 
 def view_lists(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
@@ -176,16 +167,30 @@ def view_lists(release: Release, config: ViewConfig, rng: np.random.Generator) -
 
     Many items are reduced to the main directions.
     """
-    return _reduce_bag(_weight_items(_build_bag(release, config), config), config.columns, rng)
+    return reduce_bag(weight_items(build_bag(release, config.weight), config.weight), config.columns, rng)
 
 
 def view_list_means(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
     """Return the mean vector of each user's recommended items, or zeros."""
     assert release.item_vectors is not None
-    bag = _weight_items(_build_bag(release, config), config)
+    bag = weight_items(build_bag(release, config.weight), config.weight)
     total = np.asarray(bag.sum(axis=1), dtype=np.float32).reshape(-1, 1)
     means = bag @ np.asarray(release.item_vectors, dtype=np.float32)
     return np.asarray(np.divide(means, total, out=np.zeros_like(means), where=total > 0), dtype=np.float32)
+
+
+def view_omissions(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
+    """Return the items that a list lacks although they rank above its last item, as a bag, reduced like lists.
+
+    A list omits what its user has seen, so these are seen items, whatever the vectors hide.
+    """
+    return reduce_bag(find_omissions(release, MAX_SCORES_HELD), config.columns, rng)
+
+
+def view_vectors_and_lists(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
+    """Return user vectors, lists and what is missing from them side by side, for an attacker who holds all."""
+    views = (view_user_vectors, view_lists, view_omissions)
+    return np.concatenate([view(release, config, rng) for view in views], axis=1)
 
 
 def view_interactions(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
@@ -204,7 +209,7 @@ def view_interactions(release: Release, config: ViewConfig, rng: np.random.Gener
         )
     ones = np.ones(len(history), dtype=np.float32)
     bag = sparse.csr_array((ones, (history.user, history.item)), shape=(history.n_users, history.n_items))
-    return _reduce_bag(_weight_items(bag, config), config.columns, rng)
+    return reduce_bag(weight_items(bag, config.weight), config.columns, rng)
 
 
 VIEWS: dict[str, View] = {
@@ -212,6 +217,8 @@ VIEWS: dict[str, View] = {
     "scores": view_scores,
     "lists": view_lists,
     "list_means": view_list_means,
+    "omissions": view_omissions,
+    "vectors_and_lists": view_vectors_and_lists,
     "interactions": view_interactions,
 }
 """Views by the name of their surface."""
@@ -225,11 +232,15 @@ ITEM_WEIGHTS = {
 
 _Part = tuple[str, Callable[[Release, ViewConfig], bool]]
 _LISTS: _Part = ("lists of recommendations", lambda release, config: release.lists is not None)
+_VECTORS: _Part = ("user vectors", lambda release, config: release.user_vectors is not None)
+_ITEMS: _Part = ("item vectors", lambda release, config: release.item_vectors is not None)
 REQUIRED_PARTS: dict[str, tuple[_Part, ...]] = {
-    "user_vectors": (("user vectors", lambda release, config: release.user_vectors is not None),),
+    "user_vectors": (_VECTORS,),
     "scores": (("scores", lambda release, config: release.score is not None),),
     "lists": (_LISTS,),
-    "list_means": (_LISTS, ("item vectors", lambda release, config: release.item_vectors is not None)),
+    "list_means": (_LISTS, _ITEMS),
+    "omissions": (_LISTS,),
+    "vectors_and_lists": (_VECTORS, _LISTS),
     "interactions": (("interactions", lambda release, config: config.history is not None),),
 }
 """For each surface the parts of a release that it is made of, in words, and a test whether they are there."""
@@ -256,68 +267,3 @@ def _score_users(release: Release, users: IntArray) -> Table:
         return scores
     lowest = np.where(is_finite, scores, np.inf).min(axis=1, keepdims=True)
     return np.where(is_finite, scores, np.where(np.isfinite(lowest), lowest, np.float32(0)))
-
-
-def _build_bag(release: Release, config: ViewConfig) -> sparse.csr_array:
-    """Build the sparse user-by-item matrix of the listed items."""
-    assert release.lists is not None
-    user, place = np.nonzero(release.lists >= 0)
-    item = release.lists[user, place]
-    if not len(item):
-        raise DataError("Every list of this release is empty. Give lists with items, or use another surface.")
-    n_items = int(item.max()) + 1
-    if release.item_vectors is not None:
-        if n_items > len(release.item_vectors):
-            raise DataError(
-                f"The lists name item {n_items - 1}, and there are vectors for {len(release.item_vectors)} items only. "
-                f"Number the items of the lists by the rows of the item vectors, from 0."
-            )
-        n_items = len(release.item_vectors)
-    by_place = 1 / np.log2(np.arange(2, release.lists.shape[1] + 2, dtype=np.float32))
-    value = by_place[place] if config.weight == "rank" else np.ones(len(user), dtype=np.float32)
-    return sparse.csr_array((value, (user, item)), shape=(len(release.lists), n_items))
-
-
-def _weight_items(bag: sparse.csr_array, config: ViewConfig) -> sparse.csr_array:
-    """Count each pair of user and item once, and weight rare items as configured."""
-    bag.sum_duplicates()
-    np.minimum(bag.data, 1, out=bag.data)
-    if config.weight == "rare":
-        owners = np.bincount(bag.indices, minlength=bag.shape[1])
-        bag.data *= np.log1p(bag.shape[0] / owners[bag.indices]).astype(np.float32)
-    return bag
-
-
-def _reduce_bag(bag: sparse.csr_array, columns: int, rng: np.random.Generator) -> Table:
-    """Return the columns of a bag of few items, or the main directions of many."""
-    bag = bag[:, np.unique(bag.indices)]
-    if bag.shape[1] <= columns:
-        return np.asarray(bag.toarray(), dtype=np.float32)
-    # Subspace iteration on the side of the items, which do not grow with the users.
-    axes = rng.standard_normal((bag.shape[1], min(columns + EXTRA_DIRECTIONS, *bag.shape)), dtype=np.float32)
-    for _ in range(SUBSPACE_STEPS):
-        axes = np.linalg.qr(bag.T @ (bag @ axes))[0]
-    return _turn_to_main_directions(np.asarray(bag @ axes), columns)
-
-
-def _turn_to_main_directions(x: Table, columns: int) -> Table:
-    """Turn the table to at most `columns` of its principal axes.
-
-    Axes of rounding error are dropped. Attacks scale every column to variance 1, which would turn a column of rounding
-    error into strong noise.
-    """
-    x = x - x.mean(axis=0, dtype=np.float64).astype(np.float32)
-    spread, turn = np.linalg.eigh(_compute_gram(x))
-    spread, turn = spread[::-1][:columns], turn[:, ::-1][:, :columns]
-    is_large = spread > MIN_RELATIVE_SPREAD**2 * spread[0]
-    is_large[0] = True
-    return np.asarray(x @ turn[:, is_large].astype(np.float32))
-
-
-def _compute_gram(x: Table) -> NDArray[np.float64]:
-    """Compute the products of all pairs of columns in double precision, in blocks."""
-    total = np.zeros((x.shape[1], x.shape[1]))
-    for start in range(0, len(x), GRAM_BLOCK_ROWS):
-        block = x[start : start + GRAM_BLOCK_ROWS].astype(np.float64)
-        total += block.T @ block
-    return total

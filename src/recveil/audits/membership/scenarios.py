@@ -250,9 +250,9 @@ def _find_guarantee(model: Recommender) -> PrivacyGuarantee | None:
 
 
 def _make_list_defense(config: MethodConfig) -> ListDefense:
-    places = {traits.name: traits.place for traits in DEFENSES.all_traits()}
-    if places.get(config.name) != "lists":
-        raise unknown_name("list defense", config.name, [name for name, place in places.items() if place == "lists"])
+    known = [traits.name for traits in DEFENSES.all_traits() if traits.hides_members]
+    if config.name not in known:
+        raise unknown_name("list defense", config.name, known)
     defense: ListDefense = DEFENSES.make(config.name, **config.options)
     return defense
 

@@ -17,6 +17,7 @@ __all__ = [
     "Ids",
     "as_numpy",
     "find_positions",
+    "match_users",
     "normalize_ids",
     "refuse_duplicates",
     "require_positions",
@@ -87,6 +88,23 @@ def require_positions(ids: Ids, known_ids: Ids, path: str | Path, owner: str) ->
             f"(the first known one is '{theirs[0]}'). Remove these rows, or add the {owner}s to the release."
         )
     return index
+
+
+def match_users(ids: Ids, earlier_ids: Ids, path: str | Path) -> IntArray:
+    """Find the row of each user in an earlier table; -1 for users who are not in it.
+
+    Args:
+        ids: the users of today.
+        earlier_ids: the users of the earlier table.
+        path: file of the earlier table, for errors.
+
+    Raises:
+        DataError: no user is in both tables.
+    """
+    rows = find_positions(*unify_types(normalize_ids(ids, "the table"), normalize_ids(earlier_ids, path)))
+    if not (rows >= 0).any():
+        raise DataError(f"No user is both in {path} and in the new table. Give earlier tables of the same users.")
+    return rows
 
 
 def refuse_duplicates(ids: pa.Array, path: str | Path, owner: str) -> None:

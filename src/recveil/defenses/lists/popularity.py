@@ -28,6 +28,7 @@ METHODS = (
         builder="Popularity",
         place="lists",
         needs_labels=False,
+        hides_members=True,
         undisclosed_users="are treated like all others",
         paper="Zhang et al., Membership Inference Attacks Against Recommender Systems (CCS 2021)",
     ),
