@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import optimize, sparse
 
 from recveil.metrics.empirical_epsilon import estimate_epsilon
 from recveil.metrics.gaussian_privacy import bound_attack_auc, calibrate_mu
 from recveil.metrics.ranking import collect_seen_items
 from recveil.metrics.roc import estimate_auc
-from recveil.models.dp_cov import PrivateCovariance, compute_item_gram, estimate_directions
+from recveil.models.dp_cov import PrivateCovariance, compute_residual_gram, estimate_directions
 from recveil.models.private_release import add_symmetric_noise, scale_rows
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import make_checkerboard
@@ -24,19 +24,43 @@ def test_one_user_changes_the_matrix_by_one_at_most() -> None:
     rng, worst = np.random.default_rng(0), 0.0
     for _ in range(200):
         dense = rng.random((6, 9)) * (rng.random((6, 9)) < rng.random())
-        rows = scale_rows(sparse.csr_array(dense))
-        change = compute_item_gram(rows) - compute_item_gram(rows[:5])
+        rows, direction = scale_rows(sparse.csr_array(dense)), rng.random(9)
+        direction /= np.linalg.norm(direction)
+        change = compute_residual_gram(rows, direction) - compute_residual_gram(rows[:5], direction)
         worst = max(worst, float(np.linalg.norm(change)))
     assert 0.99 < worst <= 1 + 1e-9
 
 
-def test_without_noise_it_is_the_svd_of_the_scaled_rows() -> None:
+def test_the_worst_user_by_search_changes_the_matrix_by_no_more_than_claimed() -> None:
+    direction = np.full(4, 0.5)
+
+    def measure_change(row: np.ndarray) -> float:
+        user = scale_rows(sparse.csr_array(np.abs(row)[None]))
+        return float(np.linalg.norm(compute_residual_gram(user, direction)))
+
+    starts = np.random.default_rng(0).random((10, 4))
+    found = [optimize.minimize(lambda row: -measure_change(row), start, method="Nelder-Mead") for start in starts]
+    assert max(-result.fun for result in found) == pytest.approx(1.0, abs=1e-6)
+    assert measure_change(np.ones(4)) == 0.0  # the row lies in the direction
+
+
+def test_the_residual_gram_is_that_of_the_projected_rows() -> None:
+    rng = np.random.default_rng(0)
+    rows, direction = scale_rows(sparse.csr_array(rng.random((6, 5)))), np.eye(5)[2]
+    left = rows.toarray() * (np.arange(5) != 2)
+    left /= np.linalg.norm(left, axis=1, keepdims=True)
+    assert np.allclose(compute_residual_gram(rows, direction), left.T @ left)
+
+
+def test_without_noise_it_keeps_popularity_and_the_leading_directions_beside_it() -> None:
     split = make_checkerboard()
     model = PrivateCovariance(noise=0.0, reg=0.0, embedding_size=6).fit(split, rng=np.random.default_rng(0))
     rows = scale_rows(collect_seen_items(split.train)).toarray()
-    _, _, right = np.linalg.svd(rows)
-    best = rows @ right[:6].T @ right[:6]
-    assert np.allclose(model.score(np.arange(len(rows))), best, atol=1e-5)
+    popular = rows.sum(0) / np.linalg.norm(rows.sum(0))
+    left = rows - np.outer(rows @ popular, popular)
+    _, _, right = np.linalg.svd(left / np.linalg.norm(left, axis=1, keepdims=True))
+    kept = np.vstack([popular, right[:5]])
+    assert np.allclose(model.score(np.arange(len(rows))), rows @ kept.T @ kept, atol=1e-5)
 
 
 def test_directions_are_shrunk_by_their_cosine_and_noise_has_none() -> None:

@@ -101,8 +101,8 @@ class MembershipOptions(ScenarioOptions, CommonOptions):
         int, typer.Option(help="Reference models, an even number, for attacks that need them.", min=4)
     ] = 16
     signal: Annotated[
-        str, typer.Option(help="Signal of reference models: rank-percentile, log-odds or bpr-margin.")
-    ] = "rank-percentile"
+        str, typer.Option(help="Signal of reference models: auto, rank-percentile, log-odds, bpr-margin or self-score.")
+    ] = "auto"
     inductive: Annotated[
         bool, typer.Option("--inductive", help="Attacks look at half of the target's users and score the others.")
     ] = False

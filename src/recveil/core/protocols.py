@@ -121,6 +121,12 @@ class PrivateRecommender(Protocol):
     released_items_: IntArray
     notes_: tuple[str, ...]
 
+    def simulate_release(self, items: IntArray) -> Self:
+        """Return an untrained model like this one that releases exactly these items."""
+
+    def weigh_histories(self, seen: Dataset) -> FloatArray:
+        """Return how much each interaction counts in its user's row of norm 1."""
+
 
 class DataDefense(Protocol):
     """A defense that changes what the model is trained on."""

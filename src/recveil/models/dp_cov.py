@@ -17,7 +17,7 @@ from recveil.models.private_items import LearnedItems, PrivateItemModel
 from recveil.models.private_release import HeadItems, add_symmetric_noise, scale_rows
 from recveil.models.sampling import build_interaction_matrix
 
-__all__ = ["PrivateCovariance", "compute_item_gram", "estimate_directions"]
+__all__ = ["PrivateCovariance", "compute_residual_gram", "estimate_directions"]
 
 METHODS = (
     ModelTraits(
@@ -27,6 +27,9 @@ METHODS = (
     ),
 )
 
+MIN_RESIDUAL = 1e-9
+"""Squared norm of a row without a direction, under which rounding is all that is left."""
+
 TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {"ml-1m": {"recency": 3.0}}
 """Options by data set, chosen on its validation items."""
 
@@ -35,12 +38,16 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {"ml-1m": {"recency": 3.0}}
 class PrivateCovariance(PrivateItemModel):
     """Leading directions of a noisy item-by-item matrix; membership has a guarantee.
 
-    Each user's row is scaled to norm 1. The Gram matrix of the rows is released once with Gaussian noise (Dwork et al.,
-    Analyze Gauss, STOC 2014). Directions whose eigenvalues do not exceed the edge of the noise are dropped; the others
-    shrink by the squared cosine that they have with the true direction (Benaych-Georges and Nadakuditi 2011), and by
-    eigenvalue / (eigenvalue + `reg`). A user's vector is the user's row times the item vectors, as in PureSVD.
+    The noisy counts of the items are the first direction, popularity. What is left of each user's row without it is
+    scaled to norm 1, so that no part of the budget pays for popularity twice. The Gram matrix of these rows is released
+    once with Gaussian noise (Dwork et al., Analyze Gauss, STOC 2014). Directions whose eigenvalues do not exceed the
+    edge of the noise are dropped; the others shrink by the squared cosine that they have with the true direction
+    (Benaych-Georges and Nadakuditi 2011), and by eigenvalue / (eigenvalue + `reg`). A user's vector is the user's row
+    times the item vectors, as in PureSVD.
 
     Guarantee: user-level (epsilon, delta) differential privacy of everything served, the choice of items included.
+    Sensitivity: one user adds y y' to the matrix, and its Frobenius norm is |y|^2 <= 1. The popular direction comes
+    from the noisy counts, which are released before; given them, y depends on this user alone.
     Limit: only items with enough users are released and recommended.
     """
 
@@ -58,19 +65,35 @@ class PrivateCovariance(PrivateItemModel):
     ) -> LearnedItems:
         rows = scale_rows(build_interaction_matrix(seen, self.recency))
         noise = 1 / mu
-        gram = add_symmetric_noise(compute_item_gram(rows), noise, noise_rng)
-        vectors = estimate_directions(gram, noise, max_directions=self.embedding_size, reg=self.reg)
-        if not vectors.shape[1]:  # all is noise: popularity is left
-            vectors = (head.counts / np.linalg.norm(head.counts))[:, None]
-        return LearnedItems(vectors, [GaussianRelease(name="item-by-item matrix", sensitivity=1.0, noise=noise)])
+        popular = head.counts / np.linalg.norm(head.counts)
+        gram = add_symmetric_noise(compute_residual_gram(rows, popular), noise, noise_rng)
+        vectors = estimate_directions(gram, noise, max_directions=self.embedding_size - 1, reg=self.reg)
+        return LearnedItems(
+            np.column_stack([popular, vectors]),
+            [GaussianRelease(name="item-by-item matrix", sensitivity=1.0, noise=noise)],
+        )
 
     def _solve_users(self, seen: Dataset, items: FloatArray) -> FloatArray:
         return np.asarray(scale_rows(build_interaction_matrix(seen, self.recency)) @ items)
 
 
-def compute_item_gram(rows: sparse.csr_array) -> FloatArray:
-    """Sum the outer products of rows; one user changes the sum by a matrix of Frobenius norm 1 at most."""
-    return np.asarray((rows.T @ rows).toarray())
+def compute_residual_gram(rows: sparse.csr_array, direction: FloatArray) -> FloatArray:
+    """Sum the outer products of what is left of each row without a direction, scaled to norm 1.
+
+    One user adds y y' with |y| <= 1, so the sum changes by a matrix of Frobenius norm 1 at most. Rows that lie in the
+    direction add nothing.
+
+    Args:
+        rows: rows of norm 1.
+        direction: a vector of norm 1 that does not depend on the rows other than by noisy statistics.
+    """
+    shares = np.asarray(rows @ direction)
+    squares = np.asarray(rows.multiply(rows).sum(1)).ravel() - shares**2
+    scale = np.where(squares > MIN_RESIDUAL, 1 / np.sqrt(np.maximum(squares, MIN_RESIDUAL)), 0.0)
+    scaled, along = sparse.csr_array(sparse.diags_array(scale) @ rows), shares * scale
+    cross = np.outer(np.asarray(scaled.T @ along), direction)
+    products = np.asarray((scaled.T @ scaled).toarray())
+    return np.asarray(products - cross - cross.T + (along @ along) * np.outer(direction, direction))
 
 
 def estimate_directions(gram: FloatArray, noise: float, *, max_directions: int, reg: float) -> FloatArray:
@@ -83,6 +106,8 @@ def estimate_directions(gram: FloatArray, noise: float, *, max_directions: int, 
         reg: eigenvalue that counts half.
     """
     m = len(gram)
+    if max_directions < 1:
+        return np.zeros((m, 0))
     values, vectors = linalg.eigh(gram, subset_by_index=[max(0, m - max_directions), m - 1])
     values, vectors = values[::-1], vectors[:, ::-1]
     radius = noise * np.sqrt(m / 2)  # half of the edge of the semicircle: entries have the variance noise^2 / 2

@@ -138,7 +138,7 @@ class MembershipRequest(MembershipConfig):
     defense: str | None = None
     defense_options: Mapping[str, Any] = field(default_factory=dict)
     references: Count = 16
-    signal: str = "rank-percentile"
+    signal: str = "auto"
     item_vectors: Path | None = None
     item_texts: Path | None = None
 

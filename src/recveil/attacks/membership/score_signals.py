@@ -14,7 +14,7 @@ from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["SIGNALS", "PairSignals", "compute_pair_signals"]
 
-SIGNALS = ("log-odds", "bpr-margin", "rank-percentile")
+SIGNALS = ("log-odds", "bpr-margin", "rank-percentile", "self-score")
 
 BLOCK_SCORES = 1 << 24
 """Scores held at once."""
@@ -41,7 +41,8 @@ def compute_pair_signals(score: ScoreUsers, histories: Sequence[IntArray], kind:
         kind: `"log-odds"` is the score itself, which is the log-odds for models trained by binary cross-entropy;
             `"bpr-margin"` the score less the mean score of the items that are not in the history; `"rank-percentile"`
             the share of those items that score lower (ties count half), kept off 0 and 1 by half an item so that its
-            log-odds exist.
+            log-odds exist; `"self-score"` the score itself, to be summed over the history by the weights of the
+            model's rows.
 
     Raises:
         DataError: a history is empty, holds every item, or names an item that the model does not score.
@@ -69,7 +70,7 @@ def _compute_block(scores: FloatArray, user: IntArray, item: IntArray, kind: str
     if item.min() < 0 or item.max() >= n_items:
         raise DataError(f"Histories name items from {item.min()} to {item.max()}; the model scores 0 to {n_items - 1}.")
     own = scores[user, item]
-    if kind == "log-odds":
+    if kind in ("log-odds", "self-score"):
         return own
     is_seen = np.zeros(scores.shape, dtype=bool)
     is_seen[user, item] = True

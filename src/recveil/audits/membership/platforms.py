@@ -160,7 +160,12 @@ def factor_items(part: Dataset, model: Recommender, *, rng: np.random.Generator)
 
 @use_one_thread()
 def train_platform(
-    part: MemberPart, model: Recommender, policy: ServingPolicy, *, rng: np.random.Generator
+    part: MemberPart,
+    model: Recommender,
+    policy: ServingPolicy,
+    *,
+    rng: np.random.Generator,
+    known_items: BoolArray | None = None,
 ) -> TrainedPlatform:
     """Train a model on the members of a part.
 
@@ -169,6 +174,7 @@ def train_platform(
         model: the untrained model.
         policy: how lists are to be served.
         rng: source of randomness of the training and of the fold-in.
+        known_items: mask of the items that a private model is to release, by an attacker who simulates the target.
 
     Raises:
         UsageError: lists are longer than the catalog, or the model cannot fold in users and the policy needs it.
@@ -184,6 +190,8 @@ def train_platform(
             f"Lists of {policy.k} items were asked for, but the histories of members hold {len(catalog)} items. "
             f"Use a `k` of at most {len(catalog)}."
         )
+    if known_items is not None and isinstance(model, PrivateRecommender):
+        model = model.simulate_release(np.flatnonzero(known_items[catalog]))
     train_rng, fold_rng = rng.spawn(2)
     model.fit(_build_member_split(history, held_out, members, catalog), rng=train_rng)
     score_nonmembers = _score_by_popularity(popularity[catalog])

@@ -160,7 +160,7 @@ class TrainedScenario:
             notes=_describe_filters(split.filtered),
             filtered=FilteredCounts(**asdict(split.filtered)),
             utility=MembershipUtility(after=measure_hit_rates(target)),
-            references=None if self.references is None else ReferenceProtocol(**asdict(self.references)),
+            references=self._describe_references(trained["target"].model),
             privacy=_find_guarantee(trained["target"].model),
         )
         if self.defense is None or defense is None:
@@ -202,6 +202,11 @@ class TrainedScenario:
 
         rng = make_generator(seed, "membership", "references")
         return self.references.collect_signals(split.target, target, make_reference, rng=rng)
+
+    def _describe_references(self, model: Recommender) -> ReferenceProtocol | None:
+        if self.references is None:
+            return None
+        return ReferenceProtocol(n=self.references.n, signal=self.references.choose_signal(model))
 
     def _describe_input(self, split: MemberSplit, table: ItemTable | None) -> MembershipInput:
         user_minimum, item_minimum = self.minimums
