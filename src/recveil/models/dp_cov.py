@@ -23,6 +23,7 @@ METHODS = (
     ModelTraits(
         "dp-cov",
         builder="PrivateCovariance",
+        protects_members=True,
         paper="Dwork et al., Analyze Gauss (STOC 2014); spiked matrices: Benaych-Georges and Nadakuditi (2011)",
     ),
 )

@@ -172,9 +172,7 @@ class PrivateItemModel(ABC):
     def _solve_users(self, seen: Dataset, items: FloatArray) -> FloatArray:
         """Compute the vectors of users from their interactions with the head items."""
 
-    def _choose_items(
-        self, train: Dataset, budget: PrivacyBudget, noise: float, rng: np.random.Generator
-    ) -> HeadItems:
+    def _choose_items(self, train: Dataset, budget: PrivacyBudget, noise: float, rng: np.random.Generator) -> HeadItems:
         """Choose the items to release by noisy counts, or count those that are given."""
         # All items of a row weigh the same here, whatever the recency: so most items pass the threshold.
         counts = count_items(scale_rows(build_interaction_matrix(train, 0.0)))

@@ -29,7 +29,11 @@ from recveil.report.statements import describe_pair_success, summarize_pair_succ
 __all__ = ["MembershipPage", "build_membership_page"]
 
 FALSE_POSITIVE_RATES = ("0.001", "0.01")
-_SERVING = {"fold-in": "by the model, folded in", "popular": "with the most popular items"}
+_SERVING = {
+    "fold-in": "by the model, folded in",
+    "popular": "with the most popular items",
+    "fold-in-all": "by the model, folded in, and so are members",
+}
 _SEEN = {
     "excluded": "excluded for everybody",
     "kept": "kept for everybody",

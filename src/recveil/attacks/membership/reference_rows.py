@@ -75,7 +75,8 @@ def build_rows(
         return EvidenceRows(signal, signals.trained_on[signals.user], observed)
     users, row = np.unique(signals.user, return_inverse=True)
     weight = 1 / np.bincount(row)[row] if signals.weight is None else signals.weight
-    means = np.stack([np.bincount(row, weight * column) for column in (*signal.T, observed)], axis=1)
+    columns = (*signal.T, observed)
+    means: FloatArray = np.stack([np.bincount(row, weight * column) for column in columns], axis=1).astype(np.float64)
     return EvidenceRows(means[:, :-1], signals.trained_on[users], means[:, -1])
 
 

@@ -62,7 +62,7 @@ class ReferenceModels:
 
     def check_policy(self, policy: ServingPolicy) -> None:
         """Refuse a policy under which non-members get no scores of their own."""
-        if policy.nonmembers != "fold-in":
+        if not policy.folds_in_nonmembers:
             raise UsageError(
                 "Attacks with reference models compare the scores of users, and popularity is the same for all. "
                 "Serve non-members by fold-in."

@@ -144,7 +144,7 @@ class TrainedScenario:
         """
         models = {role: self._make_model(role, device) for role in ("shadow", "target")}
         defense = None if self.defense is None else _make_list_defense(self.defense)
-        split = self._split_users(seed)
+        split = self.split_users(seed)
         table = self._get_item_table(items, split, seed=seed, device=device) if with_item_vectors else None
         parts = {"shadow": split.shadow, "target": split.target}
         trained = {
@@ -173,7 +173,8 @@ class TrainedScenario:
         config = self.shadow if role == "shadow" else self.target
         return self.wrap_model(config.name, make_model(config.name, self.data, config.options, device))
 
-    def _split_users(self, seed: int) -> MemberSplit:
+    def split_users(self, seed: int) -> MemberSplit:
+        """Split the users in three parts, by this seed."""
         user_minimum, item_minimum = self.minimums
         data = load_dataset_or_demo(self.data, seed=seed)
         rng = make_generator(seed, "membership", "parts")
