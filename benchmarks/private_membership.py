@@ -85,7 +85,7 @@ def measure_attacks(data: Dataset, setting: Setting, seed: int) -> Line:
     line: Line = {}
     for signal in setting.signals.split(","):
         begin = time.perf_counter()
-        plan = ReferenceModels(setting.references, signal)
+        plan = ReferenceModels(setting.references, signal, setting.device)
         signals = plan.collect_signals(part, target, setting.make, rng=make_generator(seed, "halves", "references"))
         watched = target.serve_lists(None, signals).watched
         scores = {name: attack.score(watched) for name, attack in ATTACKS.items()}

@@ -157,7 +157,7 @@ class MembershipRequest(MembershipConfig):
             policy=ServingPolicy(self.serving, self.seen, self.k),
             user_minimum=self.user_minimum,
             defense=None if self.defense is None else MethodConfig(self.defense, self.defense_options),
-            references=ReferenceModels(self.references, self.signal) if self.needs_references else None,
+            references=ReferenceModels(self.references, self.signal, self.device) if self.needs_references else None,
         )
 
 

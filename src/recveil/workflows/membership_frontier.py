@@ -106,7 +106,7 @@ def build_membership_frontier(
         seed: seed of everything random; the members are those of the audit.
         device: device to train on; None chooses one.
     """
-    references = scenario.references or ReferenceModels(DEFAULT_REFERENCES)
+    references = scenario.references or ReferenceModels(DEFAULT_REFERENCES, device=device)
     measurement = _Measurement(scenario, scenario.split_users(seed).target, references, seed, device)
     candidates = list(_list_candidates(scenario, device))
     steps = track_progress(candidates, "measuring the frontier", len(candidates))

@@ -39,11 +39,12 @@ class ReferenceModels:
     `"rank-percentile"` suits every model and needs ranks only; `"log-odds"` those trained by cross-entropy,
     `"bpr-margin"` those by BPR. `"self-score"` is the sum of the scores of a history, weighted as in the model's rows:
     x'Mx for models that score a row x by Mx, such as PureSVD and `dp-cov`. `"auto"` takes `"self-score"` for private
-    targets, and `"rank-percentile"` otherwise.
+    targets, and `"rank-percentile"` otherwise. Ranks are computed on `device`.
     """
 
     n: int = 16
     signal: str = "auto"
+    device: str | None = "cpu"
 
     def __post_init__(self) -> None:
         if self.n < MIN_REFERENCE_MODELS or self.n % 2:
@@ -100,8 +101,8 @@ class ReferenceModels:
         references: Iterable[TrainedPlatform] = map(train_reference, numbers)  # one at a time: they may be large
         is_shared = target.is_known & find_shared_items(target, trained_on)
         pairs, signal = _SharedPairs.find(target, is_shared), self.choose_signal(target.model)
-        target_signals = pairs.compute_log_odds(target, signal)
-        signals = [pairs.compute_log_odds(reference, signal) for reference in references]
+        target_signals = pairs.compute_log_odds(target, signal, self.device)
+        signals = [pairs.compute_log_odds(reference, signal, self.device) for reference in references]
         return ReferenceSignals(
             user=pairs.user,
             reference=np.stack(signals, axis=1),
@@ -167,11 +168,11 @@ class _SharedPairs:
         lengths = np.bincount(self.history.user)
         return np.asarray(1 / np.sqrt(lengths[self.history.user]))
 
-    def compute_log_odds(self, model: TrainedPlatform, kind: str) -> FloatArray:
+    def compute_log_odds(self, model: TrainedPlatform, kind: str, device: str | None) -> FloatArray:
         """Compute the signal of each pair by this model."""
 
         def score(rows: IntArray) -> FloatArray:
             return model.score(self.users[rows])[:, self.items]
 
-        value = compute_pair_signals(score, self.histories, kind).value
+        value = compute_pair_signals(score, self.histories, kind, device=device).value
         return np.asarray(np.log(value / (1 - value))) if kind == "rank-percentile" else value
