@@ -9,6 +9,8 @@ from recveil.core.errors import UsageError
 from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
 from recveil.models.dp_cov import PrivateCovariance
+from recveil.models.private_release import clip_histories, scale_rows
+from recveil.models.sampling import build_interaction_matrix
 from recveil.models.scoring import make_release
 from recveil.testing.worlds import make_checkerboard
 
@@ -62,6 +64,16 @@ def test_a_user_of_many_interactions_is_clipped_and_that_is_said() -> None:
     busy = add_rows(split, [n] * 24, list(range(24)), users=1)
     assert any("1 users have more than 20 interactions" in note for note in fit(busy, max_history=20).notes_)
     assert not any("more than" in note for note in fit(busy, max_history=24).notes_)
+
+
+def test_a_user_of_a_million_interactions_counts_as_one_row_of_norm_one() -> None:
+    split = make_checkerboard()
+    n = split.train.n_users
+    busy = add_rows(split, [n] * 1_000_000, list(np.arange(1_000_000) % 24), users=1)
+    model = fit(busy, epsilon=20.0)
+    assert any("1 users have more than 1,000 interactions" in note for note in model.notes_)
+    rows = scale_rows(build_interaction_matrix(clip_histories(busy.train, 1_000), 0.0))
+    assert np.linalg.norm(rows[[n]].toarray()) == pytest.approx(1.0)
 
 
 def test_delta_above_one_over_users_is_said() -> None:

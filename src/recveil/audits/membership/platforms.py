@@ -18,7 +18,13 @@ from recveil.audits.membership.serving import ServingPolicy
 from recveil.core.device import use_one_thread
 from recveil.core.errors import DataError, UsageError
 from recveil.core.membership_parts import ServedHits
-from recveil.core.protocols import FoldInRecommender, ListDefense, PrivateRecommender, Recommender
+from recveil.core.protocols import (
+    FoldInRecommender,
+    ListDefense,
+    PrivateRecommender,
+    Recommender,
+    SimulatedRecommender,
+)
 from recveil.core.types import BoolArray, Dataset, Estimate, FloatArray, IntArray, ReferenceSignals, Split, Watched
 from recveil.data.member_split import MemberPart
 from recveil.metrics.ranking import collect_seen_items, estimate_difference, estimate_mean
@@ -161,7 +167,7 @@ def train_platform(
             f"Lists of {policy.k} items were asked for, but the histories of members hold {len(catalog)} items. "
             f"Use a `k` of at most {len(catalog)}."
         )
-    if known_items is not None and isinstance(model, PrivateRecommender):
+    if known_items is not None and isinstance(model, SimulatedRecommender):
         model = model.simulate_release(np.flatnonzero(known_items[catalog]))
     train_rng, fold_rng = rng.spawn(2)
     model.fit(_build_member_split(history, held_out, members, catalog), rng=train_rng)
