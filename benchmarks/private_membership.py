@@ -11,6 +11,7 @@ models of a private target release the items that the target releases: the attac
 
 import argparse
 import json
+import multiprocessing
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -143,7 +144,8 @@ def main() -> None:
         for line in map(measure, range(n_seeds)):
             print(json.dumps(line), flush=True)
         return
-    with ProcessPoolExecutor(n_jobs) as pool:
+    # Processes start afresh: a forked process cannot use the accelerator.
+    with ProcessPoolExecutor(n_jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         for line in pool.map(measure, range(n_seeds)):
             print(json.dumps(line), flush=True)
 
