@@ -24,10 +24,12 @@ METHODS = (
         "dp-cov",
         builder="PrivateCovariance",
         protects_members=True,
-        paper="Dwork et al., Analyze Gauss (STOC 2014); spiked matrices: Benaych-Georges and Nadakuditi (2011)",
+        paper="Dwork et al., Analyze Gauss (STOC 2014)",
     ),
 )
 
+KEPT_PART_OF_EDGE = 0.7
+"""Directions with smaller eigenvalues are dropped; chosen on validation items."""
 MIN_RESIDUAL = 1e-9
 """Squared norm of a row without a direction, under which rounding is all that is left."""
 
@@ -41,10 +43,11 @@ class PrivateCovariance(PrivateItemModel):
 
     The noisy counts of the items are the first direction, popularity. What is left of each user's row without it is
     scaled to norm 1, so that no part of the budget pays for popularity twice. The Gram matrix of these rows is released
-    once with Gaussian noise (Dwork et al., Analyze Gauss, STOC 2014). Directions whose eigenvalues do not exceed the
-    edge of the noise are dropped; the others shrink by the squared cosine that they have with the true direction
-    (Benaych-Georges and Nadakuditi 2011), and by eigenvalue / (eigenvalue + `reg`). A user's vector is the user's row
-    times the item vectors, as in PureSVD.
+    once with Gaussian noise (Dwork et al., Analyze Gauss, STOC 2014). Its diagonal is dropped: it says how often an
+    item occurs, not with which others, and where histories are short it hides all else. Directions whose eigenvalues
+    lie well inside the noise are dropped; the others are weighted by eigenvalue / (eigenvalue + r), where r is half of
+    the edge of the noise, or `reg` where that is more. A user's vector is the user's row times the item vectors, as in
+    PureSVD.
 
     Guarantee: user-level (epsilon, delta) differential privacy of everything served, the choice of items included.
     Sensitivity: one user adds y y' to the matrix, and its Frobenius norm is |y|^2 <= 1. The popular direction comes
@@ -68,6 +71,7 @@ class PrivateCovariance(PrivateItemModel):
         noise = 1 / mu
         popular = head.counts / np.linalg.norm(head.counts)
         gram = add_symmetric_noise(compute_residual_gram(rows, popular), noise, noise_rng)
+        np.fill_diagonal(gram, 0.0)
         vectors = estimate_directions(gram, noise, max_directions=self.embedding_size - 1, reg=self.reg)
         return LearnedItems(
             np.column_stack([popular, vectors]),
@@ -98,13 +102,13 @@ def compute_residual_gram(rows: sparse.csr_array, direction: FloatArray) -> Floa
 
 
 def estimate_directions(gram: FloatArray, noise: float, *, max_directions: int, reg: float) -> FloatArray:
-    """Estimate the leading directions behind a noisy Gram matrix, each scaled by the root of its weight.
+    """Estimate the leading directions behind a noisy matrix, each scaled by the root of its weight.
 
     Args:
         gram: the noisy matrix.
         noise: standard deviation of its noise, as `add_symmetric_noise` takes it.
         max_directions: most directions to keep.
-        reg: eigenvalue that counts half.
+        reg: eigenvalue that counts half, unless half of the edge of the noise is larger.
     """
     m = len(gram)
     if max_directions < 1:
@@ -113,8 +117,6 @@ def estimate_directions(gram: FloatArray, noise: float, *, max_directions: int, 
     values, vectors = values[::-1], vectors[:, ::-1]
     radius = noise * np.sqrt(m / 2)  # half of the edge of the semicircle: entries have the variance noise^2 / 2
     tiny = 1e-9 * max(float(values[0]), 0.0)
-    kept = values > max(2 * radius, tiny)
+    kept = values > max(KEPT_PART_OF_EDGE * 2 * radius, tiny)
     values, vectors = values[kept], vectors[:, kept]
-    size = (values + np.sqrt(values**2 - 4 * radius**2)) / 2  # eigenvalue without noise
-    weight = (1 - (radius / size) ** 2) * size / (size + reg)
-    return np.asarray(vectors * np.sqrt(weight))
+    return np.asarray(vectors * np.sqrt(values / (values + max(radius, reg))))
