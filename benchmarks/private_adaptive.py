@@ -6,7 +6,8 @@ the release for other halves and compares one statistic of each user (offline Li
 - `scores`: x'Mx for the user's row x, from the scores of all items, which are Mx.
 - `item side`: y'Gy, where y is what is left of x without popularity and G the kept directions with their eigenvalues.
   The attacker sees the item vectors, and simulates with the released popularity.
-- `noisy matrix`: y'Gy with all of the noisy matrix off its diagonal, which `dp-cov` does not release. It shows how tight the bound is.
+- `noisy matrix`: y'Gy with all of the noisy matrix off its diagonal, which `dp-cov` does not
+  release. It shows how tight the bound is.
 
     RECVEIL_DATA=... python benchmarks/private_adaptive.py --options '{"epsilon": 2.0}' --references 64 --jobs 5
 """

@@ -75,7 +75,7 @@ def compare_distances(watched: Watched, center: FloatArray, *, neutral: float) -
     return np.asarray(np.divide(to_center, total, out=np.full(len(total), neutral), where=total > 0))
 
 
-def average_frequent_items(vectors: FloatArray, counts: FloatArray, k: int) -> FloatArray:
+def average_frequent_items(vectors: FloatArray, counts: FloatArray | IntArray, k: int) -> FloatArray:
     """Compute the mean vector of the k items with the highest counts, of those that have a vector."""
     known = np.where(np.all(np.isfinite(vectors), axis=1), counts[: len(vectors)], 0)
     top = np.argsort(-known, kind="stable")[:k]
