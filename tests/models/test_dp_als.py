@@ -35,7 +35,7 @@ def test_all_rounds_together_keep_the_budget() -> None:
     model = PrivateALS(epsilon=1_000.0, noise_seed=0, rounds=3).fit(make_checkerboard(), rng=np.random.default_rng(0))
     assert model.guarantee_ is not None
     releases = model.guarantee_.releases
-    assert len(releases) == 4
+    assert len(releases) == 5
     mu = compose_mu(release.sensitivity / release.noise for release in releases)
     assert mu == pytest.approx(resolve_budget(1_000.0, None, 1e-5).mu)
 

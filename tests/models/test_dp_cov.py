@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import optimize, sparse
 
+from recveil.core.types import Dataset, Split
 from recveil.metrics.empirical_epsilon import estimate_epsilon
 from recveil.metrics.gaussian_privacy import bound_attack_auc, calibrate_mu
 from recveil.metrics.ranking import collect_seen_items
 from recveil.metrics.roc import estimate_auc
-from recveil.models.dp_cov import PrivateCovariance, compute_item_gram, estimate_directions
+from recveil.models.dp_cov import PrivateCovariance, compute_residual_gram, estimate_directions
 from recveil.models.private_release import add_symmetric_noise, scale_rows
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import make_checkerboard
@@ -24,31 +25,73 @@ def test_one_user_changes_the_matrix_by_one_at_most() -> None:
     rng, worst = np.random.default_rng(0), 0.0
     for _ in range(200):
         dense = rng.random((6, 9)) * (rng.random((6, 9)) < rng.random())
-        rows = scale_rows(sparse.csr_array(dense))
-        change = compute_item_gram(rows) - compute_item_gram(rows[:5])
+        rows, direction = scale_rows(sparse.csr_array(dense)), rng.random(9)
+        direction /= np.linalg.norm(direction)
+        change = compute_residual_gram(rows, direction) - compute_residual_gram(rows[:5], direction)
         worst = max(worst, float(np.linalg.norm(change)))
     assert 0.99 < worst <= 1 + 1e-9
 
 
-def test_without_noise_it_is_the_svd_of_the_scaled_rows() -> None:
+def test_the_worst_user_by_search_changes_the_matrix_by_no_more_than_claimed() -> None:
+    direction = np.full(4, 0.5)
+
+    def measure_change(row: np.ndarray) -> float:
+        user = scale_rows(sparse.csr_array(np.abs(row)[None]))
+        return float(np.linalg.norm(compute_residual_gram(user, direction)))
+
+    starts = np.random.default_rng(0).random((10, 4))
+    found = [optimize.minimize(lambda row: -measure_change(row), start, method="Nelder-Mead") for start in starts]
+    assert max(-result.fun for result in found) == pytest.approx(1.0, abs=1e-6)
+    assert measure_change(np.ones(4)) == 0.0  # the row lies in the direction
+
+
+def test_the_residual_gram_is_that_of_the_projected_rows() -> None:
+    rng = np.random.default_rng(0)
+    rows, direction = scale_rows(sparse.csr_array(rng.random((6, 5)))), np.eye(5)[2]
+    left = rows.toarray() * (np.arange(5) != 2)
+    left /= np.linalg.norm(left, axis=1, keepdims=True)
+    assert np.allclose(compute_residual_gram(rows, direction), left.T @ left)
+
+
+def test_without_noise_it_keeps_popularity_and_the_leading_directions_of_co_occurrence() -> None:
     split = make_checkerboard()
-    model = PrivateCovariance(noise=0.0, reg=0.0, embedding_size=6).fit(split, rng=np.random.default_rng(0))
+    model = PrivateCovariance(noise=0.0, reg=0.0, embedding_size=4).fit(split, rng=np.random.default_rng(0))
     rows = scale_rows(collect_seen_items(split.train)).toarray()
-    _, _, right = np.linalg.svd(rows)
-    best = rows @ right[:6].T @ right[:6]
-    assert np.allclose(model.score(np.arange(len(rows))), best, atol=1e-5)
+    popular = rows.sum(0) / np.linalg.norm(rows.sum(0))
+    left = rows - np.outer(rows @ popular, popular)
+    left /= np.linalg.norm(left, axis=1, keepdims=True)
+    together = left.T @ left
+    np.fill_diagonal(together, 0.0)
+    values, vectors = np.linalg.eigh(together)
+    kept = np.vstack([popular, vectors[:, -3:].T[values[-3:] > 0]])
+    assert np.allclose(model.score(np.arange(len(rows))), rows @ kept.T @ kept, atol=1e-5)
 
 
-def test_directions_are_shrunk_by_their_cosine_and_noise_has_none() -> None:
+def test_short_histories_do_not_drown_what_goes_together() -> None:
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 3_000)
+    pairs = np.array([rng.choice(10, 2, replace=False) for _ in group]) + 10 * group[:, None]
+    user, item = np.repeat(np.arange(3_000), 2), pairs.ravel()
+    train = Dataset("pairs", user, item, np.arange(6_000), np.arange(3_000), np.arange(20))
+    empty = train.take(np.empty(0, dtype=np.int64))
+    model = PrivateCovariance(epsilon=20.0, noise_seed=0).fit(Split(train, empty, empty), rng=rng)
+    scores = model.score(np.arange(3_000))
+    is_own = (np.arange(20) // 10)[None, :] == group[:, None]
+    assert scores[is_own].mean() > 2 * scores[~is_own].mean()
+
+
+def test_strong_directions_are_kept_with_their_weight_and_noise_counts_little() -> None:
     rng = np.random.default_rng(0)
     truth = np.linalg.qr(rng.standard_normal((200, 2)))[0]
-    noisy = add_symmetric_noise(60 * truth @ truth.T, 2.0, rng)
+    noisy = add_symmetric_noise(90 * truth @ truth.T, 2.0, rng)
     vectors = estimate_directions(noisy, 2.0, max_directions=50, reg=0.0)
-    assert vectors.shape == (200, 2)
-    cosines = np.linalg.norm(truth.T @ (vectors / np.linalg.norm(vectors, axis=0)), axis=0) ** 2
-    assert (vectors**2).sum(0) == pytest.approx(cosines, abs=0.05)
+    weights = (vectors**2).sum(0)
+    assert np.linalg.norm(truth.T @ (vectors[:, :2] / np.sqrt(weights[:2])), axis=0).min() > 0.95
+    assert weights[:2].min() > 0.8
+    radius = 2.0 * np.sqrt(100)
+    assert weights[2:].max() <= 2 * radius / (2 * radius + radius) + 0.02
     only_noise = add_symmetric_noise(np.zeros((200, 200)), 2.0, rng)
-    assert estimate_directions(only_noise, 2.2, max_directions=50, reg=0.0).shape == (200, 0)
+    assert estimate_directions(only_noise, 3.2, max_directions=50, reg=0.0).shape == (200, 0)
 
 
 def test_where_all_is_noise_items_are_ranked_by_popularity(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from recveil.core.errors import UsageError
 from recveil.core.random import make_generator
 from recveil.core.types import Dataset, Split
 from recveil.models.dp_cov import PrivateCovariance
+from recveil.models.private_release import clip_histories, scale_rows
+from recveil.models.sampling import build_interaction_matrix
 from recveil.models.scoring import make_release
 from recveil.testing.worlds import make_checkerboard
 
@@ -64,6 +66,16 @@ def test_a_user_of_many_interactions_is_clipped_and_that_is_said() -> None:
     assert not any("more than" in note for note in fit(busy, max_history=24).notes_)
 
 
+def test_a_user_of_a_million_interactions_counts_as_one_row_of_norm_one() -> None:
+    split = make_checkerboard()
+    n = split.train.n_users
+    busy = add_rows(split, [n] * 1_000_000, list(np.arange(1_000_000) % 24), users=1)
+    model = fit(busy, epsilon=20.0)
+    assert any("1 users have more than 1,000 interactions" in note for note in model.notes_)
+    rows = scale_rows(build_interaction_matrix(clip_histories(busy.train, 1_000), 0.0))
+    assert np.linalg.norm(rows[[n]].toarray()) == pytest.approx(1.0)
+
+
 def test_delta_above_one_over_users_is_said() -> None:
     assert any("above 1 / users" in note for note in fit(make_checkerboard(), delta=0.1).notes_)
     assert not any("above 1 / users" in note for note in fit(make_checkerboard(), delta=1e-3).notes_)
@@ -84,7 +96,11 @@ def test_a_guarantee_names_each_release_and_the_noise_is_fresh_without_a_seed() 
     assert not np.array_equal(first.item_vectors_, second.item_vectors_)
     assert first.guarantee_ is not None
     assert first.guarantee_.noise_is_secret
-    assert [release.name for release in first.guarantee_.releases] == ["item counts", "item-by-item matrix"]
+    assert [release.name for release in first.guarantee_.releases] == [
+        "number of users",
+        "item counts",
+        "item-by-item matrix",
+    ]
     assert first.guarantee_.n_released_items == len(first.released_items_)
     assert np.array_equal(fit(split).item_vectors_, fit(split).item_vectors_)
 
@@ -105,3 +121,24 @@ def test_more_head_items_than_items_and_penalties_are_refused() -> None:
     without_times = replace(make_checkerboard().train, time=None)
     with pytest.raises(UsageError, match="no times"):
         fit(replace(make_checkerboard(), train=without_times), recency=1.0)
+
+
+def test_a_simulation_releases_the_given_items_follows_its_generator_and_guarantees_nothing() -> None:
+    split, items = make_checkerboard(), np.array([0, 3, 14])
+    models = [
+        PrivateCovariance(epsilon=5.0).simulate_release(items).fit(split, rng=np.random.default_rng(seed))
+        for seed in (1, 1, 2)
+    ]
+    assert models[0].released_items_.tolist() == items.tolist()
+    assert models[0].guarantee_ is None
+    assert np.array_equal(models[0].item_vectors_, models[1].item_vectors_)
+    assert not np.array_equal(models[0].item_vectors_, models[2].item_vectors_)
+
+
+def test_a_history_weighs_as_in_its_row() -> None:
+    train = make_checkerboard().train
+    model = PrivateCovariance(recency=2.0)
+    weights = model.weigh_histories(train)
+    assert np.bincount(train.user, weights**2) == pytest.approx(1.0)
+    newest = np.lexsort((train.time, train.user))[np.cumsum(np.bincount(train.user)) - 1]
+    assert (weights[newest] == [weights[train.user == user].max() for user in train.user[newest]]).all()

@@ -10,6 +10,7 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Dataset
 from recveil.metrics.gaussian_privacy import bound_attack_auc, compose_mu, compute_epsilon
 from recveil.models.private_release import (
+    HeadItems,
     add_symmetric_noise,
     clip_histories,
     compute_item_threshold,
@@ -31,7 +32,11 @@ def make_data(histories: list[list[int]], n_items: int = 30) -> Dataset:
 def test_the_parts_of_a_budget_compose_to_it() -> None:
     for epsilon in (0.5, 2.0, 50.0):
         budget = resolve_budget(epsilon, None, 1e-5)
-        assert compose_mu([budget.count_mu, budget.model_mu]) == pytest.approx(budget.mu)
+        for n_users in (1, 1_000, 1_000_000):
+            parts = budget.divide(n_users, np.random.default_rng(0))
+            number = parts.release.sensitivity / parts.release.noise
+            assert compose_mu([number, parts.count_mu, parts.model_mu]) == pytest.approx(budget.mu)
+            assert 0 < parts.count_mu <= parts.model_mu
         assert compute_epsilon(budget.delta - budget.item_failure, budget.mu) == pytest.approx(epsilon)
         assert resolve_budget(None, 1 / budget.mu, 1e-5).epsilon == pytest.approx(epsilon)
     assert resolve_budget(None, None, 1e-5).epsilon == 2.0
@@ -93,14 +98,25 @@ def test_items_of_a_single_user_pass_the_threshold_as_seldom_as_claimed() -> Non
 def test_head_items_are_the_frequent_ones() -> None:
     counts, rng = np.append(np.full(10, 500.0), np.ones(90)), np.random.default_rng(0)
     budget = resolve_budget(2.0, None, 1e-5)
-    head = select_head_items(counts, budget, max_history=50, max_items=None, rng=rng)
+
+    def select(weights: np.ndarray, max_items: int | None) -> HeadItems:
+        return select_head_items(weights, budget, noise=7.0, max_history=50, max_items=max_items, rng=rng)
+
+    head = select(counts, None)
     assert head.items.tolist() == list(range(10))
-    assert head.release.noise == pytest.approx(1 / budget.count_mu)
-    assert len(select_head_items(counts, budget, max_history=50, max_items=4, rng=rng).items) == 4
+    assert head.release.noise == 7.0
+    assert len(select(counts, 4).items) == 4
     with pytest.raises(UsageError, match="101, but the data have 100 items"):
-        select_head_items(counts, budget, max_history=50, max_items=101, rng=rng)
+        select(counts, 101)
     with pytest.raises(DataError, match="No item has enough users"):
-        select_head_items(np.ones(100), budget, max_history=50, max_items=None, rng=rng)
+        select(np.ones(100), None)
+
+
+def test_few_users_spend_more_on_finding_their_items() -> None:
+    budget, rng = resolve_budget(2.0, None, 1e-5), np.random.default_rng(0)
+    few, many = (budget.divide(n, rng) for n in (1_000, 100_000))
+    assert few.count_mu > 3 * many.count_mu
+    assert many.model_mu > few.model_mu
 
 
 def test_symmetric_noise_has_its_spread_in_every_direction() -> None:

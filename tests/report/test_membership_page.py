@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from recveil.core.membership_parts import ReferenceProtocol
+from recveil.core.membership_parts import MembershipFrontier, MembershipFrontierPoint, ReferenceProtocol
 from recveil.core.result_parts import Verdict
 from recveil.core.results import MembershipResult
+from recveil.core.types import Estimate
 from recveil.report.html import render
 from recveil.report.membership_page import build_membership_page
 
@@ -64,3 +65,26 @@ def test_scores_alone_make_a_page_without_a_table(membership_result: MembershipR
     assert "Scores only" in html
     assert "An outsider can tell." in html  # the sentence, where no number can be told
     assert "<svg" not in html
+
+
+def test_the_frontier_is_a_table_and_advice_is_escaped(membership_result: MembershipResult) -> None:
+    points = [
+        MembershipFrontierPoint(
+            kind="epsilon",
+            label="private, epsilon 2",
+            model="m",
+            serving="fold-in",
+            auc=Estimate(0.53, 0.5, 0.56, 100),
+            max_auc=0.639,
+            hit_rate=Estimate(0.2, 0.1, 0.3, 100),
+            cost=0.25,
+        ),
+        MembershipFrontierPoint(kind="epsilon", label="private, epsilon 1", model="m", serving="fold-in", reason="few"),
+    ]
+    frontier = MembershipFrontier(points=points, n_references=4, limit=0.6, measured_choice=0, guaranteed_choice=0)
+    result = membership_result.model_copy(update={"frontier": frontier, "advice": ["<script>"]})
+    page = build_membership_page(result)
+    assert [(row.bound, row.cost, row.note) for row in page.frontier] == [("0.639", "-25 %", ""), ("none", "", "few")]
+    html = render(result)
+    assert "private, epsilon 2" in html
+    assert "<li><script>" not in html

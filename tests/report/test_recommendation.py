@@ -156,7 +156,18 @@ def test_a_trained_model_is_audited_first_or_cloaked_as_well(train_result: Train
 def test_each_membership_verdict_has_its_step(membership_result: MembershipResult, verdict: str, action: str) -> None:
     step = recommend_for_members(membership_result.model_copy(update={"verdict": Verdict(verdict)}))
     assert step.action == action
-    assert ("--defense" in step.command) == (verdict == "leak")
+    assert bool(step.command) == (verdict == "leak")
+
+
+def test_a_membership_leak_of_a_trained_model_is_followed_by_its_frontier_and_shows_the_advice(
+    membership_result: MembershipResult,
+) -> None:
+    source = membership_result.input.model_copy(update={"model": "als"})
+    fields = {"verdict": Verdict.LEAK, "input": source, "command_line": ["recveil", "membership", "--data", "x"]}
+    result = membership_result.model_copy(update=fields | {"advice": ["Train with <b>a</b> guarantee."]})
+    step = recommend_for_members(result)
+    assert step.command == "recveil membership --data x --frontier"
+    assert "guarantee" in step.reasons[-1]
 
 
 def test_a_defended_membership_leak_says_what_the_defense_cost(defended_membership: MembershipResult) -> None:

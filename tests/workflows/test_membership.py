@@ -38,7 +38,8 @@ def test_attacks_are_made_by_name_with_their_options() -> None:
     assert list(attacks) == ["dlmia", "shadowfree"]
     assert (attacks["dlmia"].pretrain, attacks["dlmia"].device) == (7, "cpu")
     defaults = MembershipConfig().attack_names
-    assert defaults == [traits.name for traits in MEMBERSHIP_ATTACKS.all_traits() if not traits.needs_references]
+    assert defaults == [traits.name for traits in MEMBERSHIP_ATTACKS.all_traits() if traits.is_default]
+    assert not {"lira", "rmia", "rrmia"} & set(defaults)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from recveil.core.errors import UsageError
 if TYPE_CHECKING:
     from recveil.audits.membership.observed_scenario import ObservedScenario
     from recveil.audits.membership.scenarios import TrainedScenario
-    from recveil.core.membership_parts import OperatingPoint
+    from recveil.core.membership_parts import MembershipFrontierPoint, OperatingPoint
     from recveil.core.results import MembershipResult
     from recveil.core.types import Estimate
     from recveil.workflows.membership import MembershipConfig
@@ -31,6 +31,8 @@ On files: recveil membership --target-histories TH.csv --target-lists TL.csv --t
 With a defense: recveil membership --data demo --serving popular --defense popularity --pool 400
 
 With reference models: recveil membership --data demo --attacks lira,rmia --references 16
+
+What to do, and its price: recveil membership --data demo --attacks lira --frontier
 
 For CI: recveil membership --data demo --fail-if "dlmia.auc.low > 0.55"
 """
@@ -57,7 +59,7 @@ class ScenarioOptions:
     ] = None
     shadow_option: Annotated[list[str] | None, typer.Option(help="Option of the shadow model. Repeatable.")] = None
     serving: Annotated[
-        str, typer.Option(help="Lists of non-members: fold-in (by the model) or popular (most popular items).")
+        str, typer.Option(help="Lists of non-members: fold-in (by the model), popular, or fold-in-all (members too).")
     ] = "fold-in"
     seen: Annotated[
         str, typer.Option(help="Seen items in lists: excluded, kept, or paper (the flawed rule of the papers).")
@@ -101,14 +103,17 @@ class MembershipOptions(ScenarioOptions, CommonOptions):
         int, typer.Option(help="Reference models, an even number, for attacks that need them.", min=4)
     ] = 16
     signal: Annotated[
-        str, typer.Option(help="Signal of reference models: rank-percentile, log-odds or bpr-margin.")
-    ] = "rank-percentile"
+        str, typer.Option(help="Signal of reference models: auto, rank-percentile, log-odds, bpr-margin or self-score.")
+    ] = "auto"
     inductive: Annotated[
         bool, typer.Option("--inductive", help="Attacks look at half of the target's users and score the others.")
     ] = False
     margin: Annotated[
         float, typer.Option(help="Distance of an AUC from 0.5 under which a leak is not called one.", min=0.0, max=0.5)
     ] = 0.05
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="Measure defenses and their prices on the audited data.")
+    ] = False
     report: Report = None
     out: JsonOut = None
     scores_out: Annotated[
@@ -138,6 +143,7 @@ def membership(options: MembershipOptions) -> None:
         attack_options=_group_attack_options(parse_options(options.attack_option)),
         inductive=options.inductive,
         margin=options.margin,
+        frontier=options.frontier,
         seed=options.seed,
         device=options.device,
     )
@@ -231,7 +237,21 @@ def _print_result(result: MembershipResult, *, silent: bool) -> None:
         print_line(
             f"proved  The best attack ({guesses}) proves an epsilon of at least {proved.lower_bound:.2f}", silent=silent
         )
+    for measured in [] if result.frontier is None else result.frontier.points:
+        print_line(f"frontier {_format_point(measured)}", silent=silent)
+    for line in result.advice:
+        print_line(f"advice  {line}", silent=silent)
     print_notes(result.warnings, silent=silent)
+
+
+def _format_point(point: MembershipFrontierPoint) -> str:
+    """Format one line of the frontier."""
+    if point.auc is None or point.hit_rate is None:
+        return f"{point.label:32} {point.reason}"
+    bound = "no guarantee" if point.max_auc is None else f"at most {point.max_auc:.3f}"
+    price = "" if point.cost is None else f" ({-point.cost:+.0%})"
+    auc = f"AUC {point.auc.value:.3f} {_format_interval(point.auc)}"
+    return f"{point.label:32} {auc} {bound:15} hit rate {point.hit_rate.value:.3f}{price}"
 
 
 def _format_interval(estimate: Estimate | OperatingPoint) -> str:

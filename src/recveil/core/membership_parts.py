@@ -11,6 +11,8 @@ __all__ = [
     "ListDefenseSummary",
     "MembershipAttackResult",
     "MembershipFindings",
+    "MembershipFrontier",
+    "MembershipFrontierPoint",
     "MembershipInput",
     "MembershipProtocol",
     "MembershipUtility",
@@ -134,3 +136,37 @@ class MembershipUtility(Part):
     after: ServedHits
     before: ServedHits | None = None
     non_member_change: EstimateField | None = None
+
+
+class MembershipFrontierPoint(Part):
+    """One way to build or serve the recommender: what the best attack reaches on it, and what its lists are worth.
+
+    `cost` is the loss of the hit rate relative to the audited model; `max_auc` bounds every attack, where there is a
+    guarantee. Numbers are null where the point could not be measured, and `reason` says why.
+    """
+
+    kind: str
+    label: str
+    model: str
+    options: dict[str, Any] = {}
+    serving: str
+    auc: EstimateField | None = None
+    attack: str | None = None
+    max_auc: Number | None = None
+    hit_rate: EstimateField | None = None
+    cost: Number | None = None
+    reason: str = ""
+
+
+class MembershipFrontier(Part):
+    """Privacy and price of several defenses on the audited data.
+
+    `measured_choice` is the cheapest point on which no attack exceeds `limit`, `guaranteed_choice` the cheapest among
+    those with a guarantee; null where there is none.
+    """
+
+    points: list[MembershipFrontierPoint]
+    n_references: int
+    limit: float
+    measured_choice: int | None
+    guaranteed_choice: int | None

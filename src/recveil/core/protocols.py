@@ -29,6 +29,7 @@ __all__ = [
     "Penalty",
     "PrivateRecommender",
     "Recommender",
+    "SimulatedRecommender",
     "TrainingDefense",
     "UtilityLoss",
 ]
@@ -121,6 +122,17 @@ class PrivateRecommender(Protocol):
     guarantee_: PrivacyGuarantee | None
     released_items_: IntArray
     notes_: tuple[str, ...]
+
+    def weigh_histories(self, seen: Dataset) -> FloatArray:
+        """Return how much each interaction counts in its user's row of norm 1."""
+
+
+@runtime_checkable
+class SimulatedRecommender(Protocol):
+    """A recommender, trained or not, whose release an attacker can simulate for given items."""
+
+    def simulate_release(self, items: IntArray) -> Recommender:
+        """Return an untrained model like this one that releases exactly these items."""
 
 
 class DataDefense(Protocol):

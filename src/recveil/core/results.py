@@ -22,6 +22,7 @@ from recveil.core.membership_parts import (
     FilteredCounts,
     ListDefenseSummary,
     MembershipFindings,
+    MembershipFrontier,
     MembershipInput,
     MembershipProtocol,
     MembershipUtility,
@@ -271,6 +272,7 @@ class MembershipResult(Document, MembershipFindings):
     """Whether the users that a recommender was trained on can be told; `before` and `static` compare a defense.
 
     `privacy` is the guarantee of a target that has one, `empirical_epsilon` what the best attack proves beside it.
+    `advice` says what to do, from the verdict and from the `frontier` where it was measured.
     """
 
     command: Literal["membership"] = "membership"
@@ -283,6 +285,8 @@ class MembershipResult(Document, MembershipFindings):
     static: MembershipFindings | None = None
     privacy: PrivacyGuarantee | None = None
     empirical_epsilon: EmpiricalEpsilon | None = None
+    frontier: MembershipFrontier | None = None
+    advice: list[str] = []
 
     def plot_roc(self) -> Any:
         """Return members found against non-members accused as an altair chart."""

@@ -72,12 +72,14 @@ class ModelTraits(Traits):
         has_user_vectors: the model holds a vector for each user.
         is_sequential: the model learns from the order of interactions.
         factors_items: its item vectors serve outsiders who attack membership and have none.
+        protects_members: it has a guarantee for its members, and is the one to recommend for that.
     """
 
     dot_product: bool = True
     has_user_vectors: bool = True
     is_sequential: bool = False
     factors_items: bool = False
+    protects_members: bool = False
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,7 @@ class ReferenceSignals:
         target: signals of the target, (n_pairs,).
         trained_on: whether each model was trained on each user, (n_users, n_models).
         scored_users: the users to score; all others are there to be compared with.
+        weight: how much each pair counts in the sum over a user's pairs; None takes their mean.
     """
 
     user: IntArray
@@ -172,6 +173,7 @@ class ReferenceSignals:
     target: FloatArray
     trained_on: BoolArray
     scored_users: IntArray
+    weight: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

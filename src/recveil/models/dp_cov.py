@@ -17,15 +17,21 @@ from recveil.models.private_items import LearnedItems, PrivateItemModel
 from recveil.models.private_release import HeadItems, add_symmetric_noise, scale_rows
 from recveil.models.sampling import build_interaction_matrix
 
-__all__ = ["PrivateCovariance", "compute_item_gram", "estimate_directions"]
+__all__ = ["PrivateCovariance", "compute_residual_gram", "estimate_directions"]
 
 METHODS = (
     ModelTraits(
         "dp-cov",
         builder="PrivateCovariance",
-        paper="Dwork et al., Analyze Gauss (STOC 2014); spiked matrices: Benaych-Georges and Nadakuditi (2011)",
+        protects_members=True,
+        paper="Dwork et al., Analyze Gauss (STOC 2014)",
     ),
 )
+
+KEPT_PART_OF_EDGE = 0.7
+"""Directions with smaller eigenvalues are dropped; chosen on validation items."""
+MIN_RESIDUAL = 1e-9
+"""Squared norm of a row without a direction, under which rounding is all that is left."""
 
 TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {"ml-1m": {"recency": 3.0}}
 """Options by data set, chosen on its validation items."""
@@ -35,12 +41,17 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {"ml-1m": {"recency": 3.0}}
 class PrivateCovariance(PrivateItemModel):
     """Leading directions of a noisy item-by-item matrix; membership has a guarantee.
 
-    Each user's row is scaled to norm 1. The Gram matrix of the rows is released once with Gaussian noise (Dwork et al.,
-    Analyze Gauss, STOC 2014). Directions whose eigenvalues do not exceed the edge of the noise are dropped; the others
-    shrink by the squared cosine that they have with the true direction (Benaych-Georges and Nadakuditi 2011), and by
-    eigenvalue / (eigenvalue + `reg`). A user's vector is the user's row times the item vectors, as in PureSVD.
+    The noisy counts of the items are the first direction, popularity. What is left of each user's row without it is
+    scaled to norm 1, so that no part of the budget pays for popularity twice. The Gram matrix of these rows is released
+    once with Gaussian noise (Dwork et al., Analyze Gauss, STOC 2014). Its diagonal is dropped: it says how often an
+    item occurs, not with which others, and where histories are short it hides all else. Directions whose eigenvalues
+    lie well inside the noise are dropped; the others are weighted by eigenvalue / (eigenvalue + r), where r is half of
+    the edge of the noise, or `reg` where that is more. A user's vector is the user's row times the item vectors, as in
+    PureSVD.
 
     Guarantee: user-level (epsilon, delta) differential privacy of everything served, the choice of items included.
+    Sensitivity: one user adds y y' to the matrix, and its Frobenius norm is |y|^2 <= 1. The popular direction comes
+    from the noisy counts, which are released before; given them, y depends on this user alone.
     Limit: only items with enough users are released and recommended.
     """
 
@@ -58,37 +69,54 @@ class PrivateCovariance(PrivateItemModel):
     ) -> LearnedItems:
         rows = scale_rows(build_interaction_matrix(seen, self.recency))
         noise = 1 / mu
-        gram = add_symmetric_noise(compute_item_gram(rows), noise, noise_rng)
-        vectors = estimate_directions(gram, noise, max_directions=self.embedding_size, reg=self.reg)
-        if not vectors.shape[1]:  # all is noise: popularity is left
-            vectors = (head.counts / np.linalg.norm(head.counts))[:, None]
-        return LearnedItems(vectors, [GaussianRelease(name="item-by-item matrix", sensitivity=1.0, noise=noise)])
+        popular = head.counts / np.linalg.norm(head.counts)
+        gram = add_symmetric_noise(compute_residual_gram(rows, popular), noise, noise_rng)
+        np.fill_diagonal(gram, 0.0)
+        vectors = estimate_directions(gram, noise, max_directions=self.embedding_size - 1, reg=self.reg)
+        return LearnedItems(
+            np.column_stack([popular, vectors]),
+            [GaussianRelease(name="item-by-item matrix", sensitivity=1.0, noise=noise)],
+        )
 
     def _solve_users(self, seen: Dataset, items: FloatArray) -> FloatArray:
         return np.asarray(scale_rows(build_interaction_matrix(seen, self.recency)) @ items)
 
 
-def compute_item_gram(rows: sparse.csr_array) -> FloatArray:
-    """Sum the outer products of rows; one user changes the sum by a matrix of Frobenius norm 1 at most."""
-    return np.asarray((rows.T @ rows).toarray())
+def compute_residual_gram(rows: sparse.csr_array, direction: FloatArray) -> FloatArray:
+    """Sum the outer products of what is left of each row without a direction, scaled to norm 1.
+
+    One user adds y y' with |y| <= 1, so the sum changes by a matrix of Frobenius norm 1 at most. Rows that lie in the
+    direction add nothing.
+
+    Args:
+        rows: rows of norm 1.
+        direction: a vector of norm 1 that does not depend on the rows other than by noisy statistics.
+    """
+    shares = np.asarray(rows @ direction)
+    squares = np.asarray(rows.multiply(rows).sum(1)).ravel() - shares**2
+    scale = np.where(squares > MIN_RESIDUAL, 1 / np.sqrt(np.maximum(squares, MIN_RESIDUAL)), 0.0)
+    scaled, along = sparse.csr_array(sparse.diags_array(scale) @ rows), shares * scale
+    cross = np.outer(np.asarray(scaled.T @ along), direction)
+    products = np.asarray((scaled.T @ scaled).toarray())
+    return np.asarray(products - cross - cross.T + (along @ along) * np.outer(direction, direction))
 
 
 def estimate_directions(gram: FloatArray, noise: float, *, max_directions: int, reg: float) -> FloatArray:
-    """Estimate the leading directions behind a noisy Gram matrix, each scaled by the root of its weight.
+    """Estimate the leading directions behind a noisy matrix, each scaled by the root of its weight.
 
     Args:
         gram: the noisy matrix.
         noise: standard deviation of its noise, as `add_symmetric_noise` takes it.
         max_directions: most directions to keep.
-        reg: eigenvalue that counts half.
+        reg: eigenvalue that counts half, unless half of the edge of the noise is larger.
     """
     m = len(gram)
+    if max_directions < 1:
+        return np.zeros((m, 0))
     values, vectors = linalg.eigh(gram, subset_by_index=[max(0, m - max_directions), m - 1])
     values, vectors = values[::-1], vectors[:, ::-1]
     radius = noise * np.sqrt(m / 2)  # half of the edge of the semicircle: entries have the variance noise^2 / 2
     tiny = 1e-9 * max(float(values[0]), 0.0)
-    kept = values > max(2 * radius, tiny)
+    kept = values > max(KEPT_PART_OF_EDGE * 2 * radius, tiny)
     values, vectors = values[kept], vectors[:, kept]
-    size = (values + np.sqrt(values**2 - 4 * radius**2)) / 2  # eigenvalue without noise
-    weight = (1 - (radius / size) ** 2) * size / (size + reg)
-    return np.asarray(vectors * np.sqrt(weight))
+    return np.asarray(vectors * np.sqrt(values / (values + max(radius, reg))))

@@ -24,6 +24,7 @@ from recveil.models.private_release import (
     PrivacyBudget,
     clip_histories,
     count_items,
+    count_known_items,
     make_noise_generator,
     resolve_budget,
     scale_rows,
@@ -78,6 +79,7 @@ class PrivateItemModel(ABC):
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     released_items_: IntArray = field(init=False, repr=False, compare=False)
     popular_items_: IntArray = field(init=False, repr=False, compare=False)
+    known_items_: IntArray | None = field(default=None, init=False, repr=False, compare=False)
     guarantee_: PrivacyGuarantee | None = field(default=None, init=False, repr=False, compare=False)
     notes_: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
     history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
@@ -99,23 +101,34 @@ class PrivateItemModel(ABC):
         budget = resolve_budget(self.epsilon, self.noise, self.delta)
         noise_rng = make_noise_generator(self.noise_seed, rng)
         train = clip_histories(split.train, self.max_history)
-        head = select_head_items(
-            count_items(scale_rows(build_interaction_matrix(train, self.recency))),
-            budget,
-            max_history=self.max_history,
-            max_items=self.head_items,
-            rng=noise_rng,
-        )
+        parts = budget.divide(len(np.unique(train.user)), noise_rng)
+        head = self._choose_items(train, budget, 1 / parts.count_mu, noise_rng)
         self.released_items_ = head.items
         self.popular_items_ = np.argsort(-head.counts, kind="stable")[:N_POPULAR_ITEMS]
-        learned = self._learn_items(self._restrict_to_head(split.train), head, budget.model_mu, noise_rng, rng)
+        learned = self._learn_items(self._restrict_to_head(split.train), head, parts.model_mu, noise_rng, rng)
         self.item_vectors_ = np.zeros((split.train.n_items, learned.vectors.shape[1]), dtype=np.float32)
         self.item_vectors_[head.items] = learned.vectors
         self.user_vectors_ = self._fold_in_data(split.train)
-        releases = [head.release, *learned.releases]
-        self.guarantee_ = budget.build_guarantee(self.mechanism, releases, len(head.items), self.noise_seed)
+        releases = [parts.release, head.release, *learned.releases]
+        if self.known_items_ is None:
+            self.guarantee_ = budget.build_guarantee(self.mechanism, releases, len(head.items), self.noise_seed)
         self.notes_ = tuple(self._describe_data(split.train, budget))
         return self
+
+    def simulate_release(self, items: IntArray) -> Self:
+        """Return an untrained model like this one that releases exactly these items.
+
+        An attacker who knows which items the target released simulates it so. Its noise follows from the generator of
+        its training, and it has no guarantee: nothing of it must be released.
+        """
+        model = replace(self, noise_seed=0 if self.noise_seed is None else self.noise_seed)
+        model.known_items_ = items
+        return model
+
+    def weigh_histories(self, seen: Dataset) -> FloatArray:
+        """Return how much each interaction counts in its user's row of norm 1."""
+        rows = scale_rows(build_interaction_matrix(seen, self.recency))
+        return np.asarray(rows[seen.user, seen.item], dtype=np.float64).ravel()
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
         """Score every item; `user_vectors` replaces the vectors of these users.
@@ -158,6 +171,16 @@ class PrivateItemModel(ABC):
     @abstractmethod
     def _solve_users(self, seen: Dataset, items: FloatArray) -> FloatArray:
         """Compute the vectors of users from their interactions with the head items."""
+
+    def _choose_items(self, train: Dataset, budget: PrivacyBudget, noise: float, rng: np.random.Generator) -> HeadItems:
+        """Choose the items to release by noisy counts, or count those that are given."""
+        # All items of a row weigh the same here, whatever the recency: so most items pass the threshold.
+        counts = count_items(scale_rows(build_interaction_matrix(train, 0.0)))
+        if self.known_items_ is not None:
+            return count_known_items(counts, self.known_items_, noise=noise, rng=rng)
+        return select_head_items(
+            counts, budget, noise=noise, max_history=self.max_history, max_items=self.head_items, rng=rng
+        )
 
     def _fold_in_data(self, data: Dataset) -> FloatArray:
         seen = self._restrict_to_head(data)

@@ -26,12 +26,14 @@ from recveil.metrics.gaussian_privacy import (
 )
 
 __all__ = [
+    "BudgetParts",
     "HeadItems",
     "PrivacyBudget",
     "add_symmetric_noise",
     "clip_histories",
     "compute_item_threshold",
     "count_items",
+    "count_known_items",
     "make_noise_generator",
     "resolve_budget",
     "scale_rows",
@@ -41,9 +43,20 @@ __all__ = [
 DEFAULT_EPSILON = 2.0
 ITEM_FAILURE_SHARE = 0.01
 """Part of delta that is spent on the threshold of items."""
-COUNT_SHARE_TIMES_MU = 0.05
-"""The share of the squared budget for item counts, times mu; chosen on validation items of ML-1M and ML-100K."""
-MAX_COUNT_SHARE = 0.5
+USER_COUNT_SHARE = 0.01
+"""Part of the squared budget that is spent on the number of users, which divides the rest."""
+COUNT_SHARE_FACTOR, COUNT_SHARE_POWER, MAX_COUNT_SHARE = 67.0, 0.9, 0.5
+"""Share of the rest for item counts: factor / (users * mu)^power; chosen on validation items of ML-1M and ML-100K."""
+MIN_SIMULATED_COUNT = 1e-6
+
+
+@dataclass(frozen=True)
+class BudgetParts:
+    """Guarantees of the counts of items and of all that follows, and the noisy number of users that divided them."""
+
+    count_mu: float
+    model_mu: float
+    release: GaussianRelease
 
 
 @dataclass(frozen=True)
@@ -62,19 +75,20 @@ class PrivacyBudget:
         """Probability with which an item of a single user may be released."""
         return self.delta * ITEM_FAILURE_SHARE
 
-    @property
-    def count_mu(self) -> float:
-        """The guarantee of the counts of items."""
-        return self.mu if math.isinf(self.mu) else self.mu * math.sqrt(self._count_share)
+    def divide(self, n_users: int, rng: np.random.Generator) -> BudgetParts:
+        """Divide the budget by a noisy number of users: few users need more of it to find their frequent items.
 
-    @property
-    def model_mu(self) -> float:
-        """The guarantee that is left for all other releases."""
-        return self.mu if math.isinf(self.mu) else self.mu * math.sqrt(1 - self._count_share)
-
-    @property
-    def _count_share(self) -> float:
-        return min(MAX_COUNT_SHARE, COUNT_SHARE_TIMES_MU / self.mu)
+        The number of users is released first, with a mu of its own. Whatever it is, the parts that follow compose to
+        the same mu, so the whole composes to that of the budget.
+        """
+        if math.isinf(self.mu):
+            return BudgetParts(self.mu, self.mu, GaussianRelease(name="number of users", sensitivity=1.0, noise=0.0))
+        noise = 1 / (self.mu * math.sqrt(USER_COUNT_SHARE))
+        rest = self.mu * math.sqrt(1 - USER_COUNT_SHARE)
+        evidence = max(1.0, (n_users + noise * float(rng.standard_normal())) * self.mu)
+        share = min(MAX_COUNT_SHARE, COUNT_SHARE_FACTOR / evidence**COUNT_SHARE_POWER)
+        release = GaussianRelease(name="number of users", sensitivity=1.0, noise=noise)
+        return BudgetParts(rest * math.sqrt(share), rest * math.sqrt(1 - share), release)
 
     def build_guarantee(
         self, mechanism: str, releases: list[GaussianRelease], n_items: int, noise_seed: int | None
@@ -189,6 +203,7 @@ def select_head_items(
     counts: FloatArray,
     budget: PrivacyBudget,
     *,
+    noise: float,
     max_history: int,
     max_items: int | None,
     rng: np.random.Generator,
@@ -198,6 +213,7 @@ def select_head_items(
     Args:
         counts: sums of weights by `count_items`.
         budget: the guarantee.
+        noise: standard deviation of the noise.
         max_history: most items of one user.
         max_items: most items to select; None selects all above the threshold.
         rng: generator of the noise.
@@ -208,7 +224,6 @@ def select_head_items(
     """
     if max_items is not None and max_items > len(counts):
         raise UsageError(f"`head_items` is {max_items}, but the data have {len(counts)} items. Use at most that.")
-    noise = 1 / budget.count_mu
     noisy = counts + noise * rng.standard_normal(len(counts)) if noise else counts
     threshold = compute_item_threshold(noise, budget.item_failure, max_history)
     items = np.flatnonzero(noisy > threshold)
@@ -220,6 +235,13 @@ def select_head_items(
     if max_items is not None:
         items = np.sort(items[np.argsort(-noisy[items], kind="stable")[:max_items]])
     return HeadItems(items, noisy[items], threshold, GaussianRelease(name="item counts", sensitivity=1.0, noise=noise))
+
+
+def count_known_items(counts: FloatArray, items: IntArray, *, noise: float, rng: np.random.Generator) -> HeadItems:
+    """Draw noisy counts of items that are known to be released; for simulations, since nothing is selected."""
+    noisy = np.maximum(counts[items] + noise * rng.standard_normal(len(items)), MIN_SIMULATED_COUNT)
+    release = GaussianRelease(name="item counts", sensitivity=1.0, noise=noise)
+    return HeadItems(items, noisy, MIN_SIMULATED_COUNT, release)
 
 
 def compute_item_threshold(noise: float, failure: float, max_history: int) -> float:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse.linalg import svds
 
+from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
 from recveil.core.option_types import Width, check_fields
 from recveil.core.protocols import Penalty
@@ -17,6 +19,9 @@ from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
 from recveil.metrics.ranking import collect_seen_items
 from recveil.models.sampling import wrap_histories
 from recveil.models.scoring import compute_dot_scores
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["PureSVD"]
 
@@ -60,9 +65,12 @@ class PureSVD:
             raise UsageError(
                 f"embedding_size is {self.embedding_size}. For this data set it must lie between 1 and {max_rank}."
             )
-        start = rng.standard_normal(min(matrix.shape))
-        _, values, right = svds(matrix, k=self.embedding_size, v0=start)
-        items = right[np.argsort(-values)].T
+        start, device = rng.standard_normal(min(matrix.shape)), resolve_device(self.device)
+        if device.type == "cpu":
+            _, values, right = svds(matrix, k=self.embedding_size, v0=start)
+            items = right[np.argsort(-values)].T
+        else:
+            items = _find_leading_directions(matrix, self.embedding_size, device)
         self.item_vectors_ = np.ascontiguousarray(items, dtype=np.float32)
         self.user_vectors_ = np.asarray(matrix @ items, dtype=np.float32)
         return self
@@ -78,3 +86,12 @@ class PureSVD:
         """
         matrix = collect_seen_items(wrap_histories(histories, len(self.item_vectors_)))
         return np.asarray(matrix @ self.item_vectors_, dtype=np.float32)
+
+
+def _find_leading_directions(matrix: sparse.csr_array, k: int, device: torch.device) -> FloatArray:
+    """Return the k leading right singular vectors from the Gram matrix, which an accelerator decomposes at once."""
+    import torch
+
+    rows = torch.as_tensor(matrix.toarray(), dtype=torch.float32, device=device)
+    vectors = torch.linalg.eigh((rows.T @ rows).double()).eigenvectors
+    return np.asarray(vectors[:, -k:].flip(1).cpu().numpy())

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recveil.core.membership_parts import MembershipAttackResult, MembershipFindings, MembershipUtility
+from recveil.core.membership_parts import (
+    MembershipAttackResult,
+    MembershipFindings,
+    MembershipFrontierPoint,
+    MembershipUtility,
+)
 from recveil.core.result_parts import Verdict
 from recveil.core.results import MembershipResult
 from recveil.core.types import Estimate
@@ -29,7 +34,11 @@ from recveil.report.statements import describe_pair_success, summarize_pair_succ
 __all__ = ["MembershipPage", "build_membership_page"]
 
 FALSE_POSITIVE_RATES = ("0.001", "0.01")
-_SERVING = {"fold-in": "by the model, folded in", "popular": "with the most popular items"}
+_SERVING = {
+    "fold-in": "by the model, folded in",
+    "popular": "with the most popular items",
+    "fold-in-all": "by the model, folded in, and so are members",
+}
 _SEEN = {
     "excluded": "excluded for everybody",
     "kept": "kept for everybody",
@@ -67,6 +76,18 @@ class HitRow:
 
 
 @dataclass(frozen=True)
+class DefenseRow:
+    """One point of the frontier, ready to print; `note` says why it has no numbers."""
+
+    label: str
+    auc: ShownEstimate
+    bound: str
+    hit_rate: ShownEstimate
+    cost: str
+    note: str
+
+
+@dataclass(frozen=True)
 class MembershipPage:
     """Everything the page shows, formatted; an empty part has no section."""
 
@@ -77,6 +98,8 @@ class MembershipPage:
     plots: list[RocPlot]
     comparison: list[ComparisonRow]
     hits: list[HitRow]
+    advice: list[str]
+    frontier: list[DefenseRow]
     protocol: list[Term]
 
 
@@ -90,6 +113,8 @@ def build_membership_page(result: MembershipResult) -> MembershipPage:
         plots=_describe_roc(result.roc, result.attacks),
         comparison=_compare_defense(result),
         hits=[] if result.utility is None else _list_hits(result.utility),
+        advice=[format_text(line) for line in result.advice],
+        frontier=[] if result.frontier is None else [_build_defense_row(point) for point in result.frontier.points],
         protocol=_list_protocol_terms(result),
     )
 
@@ -244,6 +269,17 @@ def _list_hits(utility: MembershipUtility) -> list[HitRow]:
     if utility.non_member_change is not None:
         rows.append(HitRow("non-members, change", format_estimate(utility.non_member_change, signed=True)))
     return rows
+
+
+def _build_defense_row(point: MembershipFrontierPoint) -> DefenseRow:
+    return DefenseRow(
+        label=format_text(point.label),
+        auc=format_estimate(point.auc),
+        bound="none" if point.max_auc is None else format_number(point.max_auc),
+        hit_rate=format_estimate(point.hit_rate),
+        cost="" if point.cost is None else f"{-100 * point.cost:+.0f} %",
+        note=redact_sentence(point.reason),
+    )
 
 
 def _list_protocol_terms(result: MembershipResult) -> list[Term]:

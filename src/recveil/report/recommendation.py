@@ -265,8 +265,10 @@ def recommend_for_members(result: MembershipResult) -> Recommendation:
         reason = f"The lists identify members in spite of the defense {format_text(result.defense.name)}."
         headline = "Do not expose these lists. Use a stronger defense."
         return replace(step, headline=headline, reasons=[reason], command="recveil list defenses")
-    command = format_command([*result.command_line, "--defense", "NAME"] if result.command_line else [])
-    return replace(step, command=command or "recveil list defenses")
+    can_train = bool(result.command_line) and result.input.model is not None and result.frontier is None
+    command = format_command([*result.command_line, "--frontier"]) if can_train else ""
+    reasons = [*step.reasons, *(format_text(line) for line in result.advice)]
+    return replace(step, reasons=reasons, command=command or "recveil list models")
 
 
 def _describe_list_cost(result: MembershipResult) -> str:

@@ -26,7 +26,7 @@ from recveil.audits.membership.verdict import DEFAULT_MARGIN, judge_membership
 from recveil.core.device import check_device
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.files import write_atomically
-from recveil.core.membership_parts import MembershipFindings, MembershipProtocol
+from recveil.core.membership_parts import MembershipFindings, MembershipFrontier, MembershipProtocol
 from recveil.core.option_types import Count, SeedNumber, Share, check_fields
 from recveil.core.outputs import check_outputs, explain_report_failure, hold_outputs
 from recveil.core.privacy_parts import EmpiricalEpsilon, PrivacyGuarantee
@@ -35,6 +35,8 @@ from recveil.core.random import make_generator
 from recveil.core.results import MembershipResult
 from recveil.core.timing import Clock
 from recveil.metrics.empirical_epsilon import estimate_epsilon
+from recveil.workflows.membership_advice import advise_on_members
+from recveil.workflows.membership_frontier import build_membership_frontier
 
 __all__ = ["MembershipConfig", "MembershipOutputs", "MembershipRequest", "run_membership", "run_membership_on_data"]
 
@@ -52,6 +54,7 @@ class MembershipConfig:
         attack_options: options by the name of the attack.
         inductive: attacks look at half of the target's users and score the other half.
         margin: an AUC closer than this to one half is called no leak.
+        frontier: measure defenses and their prices on the audited data.
         seed: seed of everything random.
         device: device to compute on; None chooses one.
     """
@@ -59,6 +62,7 @@ class MembershipConfig:
     attacks: Sequence[str] | None = None
     attack_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     inductive: bool = False
+    frontier: bool = False
     margin: Share = DEFAULT_MARGIN
     seed: SeedNumber = 0
     device: str | None = None
@@ -114,7 +118,7 @@ class MembershipRequest(MembershipConfig):
         options: options of the model.
         shadow_model: model that the attacker trains; the target's model and options by default.
         shadow_options: options of the shadow model.
-        serving: lists of non-members: `"fold-in"` or `"popular"`.
+        serving: lists of non-members: `"fold-in"`, `"popular"` or `"fold-in-all"` (members are folded in too).
         seen: seen items in lists: `"excluded"`, `"kept"` or `"paper"`.
         k: length of the lists.
         user_minimum: interactions that a user must have; 20, or 5 with a sequential model.
@@ -138,7 +142,7 @@ class MembershipRequest(MembershipConfig):
     defense: str | None = None
     defense_options: Mapping[str, Any] = field(default_factory=dict)
     references: Count = 16
-    signal: str = "rank-percentile"
+    signal: str = "auto"
     item_vectors: Path | None = None
     item_texts: Path | None = None
 
@@ -153,7 +157,7 @@ class MembershipRequest(MembershipConfig):
             policy=ServingPolicy(self.serving, self.seen, self.k),
             user_minimum=self.user_minimum,
             defense=None if self.defense is None else MethodConfig(self.defense, self.defense_options),
-            references=ReferenceModels(self.references, self.signal) if self.needs_references else None,
+            references=ReferenceModels(self.references, self.signal, self.device) if self.needs_references else None,
         )
 
 
@@ -222,6 +226,8 @@ def _attack_scenario(
     findings = judge_membership(audit, margin=config.margin)
     with clock.measure_step("attack the compared games"):
         before, static = (_judge_compared_game(game, config) for game in (prepared.before, prepared.static))
+    with clock.measure_step("measure the frontier"):
+        frontier = _measure_frontier(scenario, config)
     result = MembershipResult(
         **dict(findings),
         before=before,
@@ -233,10 +239,19 @@ def _attack_scenario(
         defense=prepared.defense,
         privacy=prepared.privacy,
         empirical_epsilon=_estimate_epsilon(audit, prepared.privacy, config.seed),
+        frontier=frontier,
         timings=clock.seconds,
         warnings=[*prepared.notes, *findings.notes],
     )
-    return result, prepared, audit
+    return result.model_copy(update={"advice": advise_on_members(result)}), prepared, audit
+
+
+def _measure_frontier(
+    scenario: TrainedScenario | ObservedScenario, config: MembershipConfig
+) -> MembershipFrontier | None:
+    if not config.frontier or not isinstance(scenario, TrainedScenario):
+        return None
+    return build_membership_frontier(scenario, margin=config.margin, seed=config.seed, device=config.device)
 
 
 def run_membership_on_data(
@@ -260,6 +275,8 @@ def _check_attacks(config: MembershipConfig, scenario: TrainedScenario | Observe
         raise UsageError(
             "Attacks with reference models need a target that is trained here. Give `data`, or leave them out."
         )
+    if config.frontier and not isinstance(scenario, TrainedScenario):
+        raise UsageError("A frontier needs a target that is trained here. Give `data`, or leave out `frontier`.")
 
 
 def _judge_compared_game(game: MembershipGame | None, config: MembershipConfig) -> MembershipFindings | None:

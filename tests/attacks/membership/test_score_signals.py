@@ -27,7 +27,8 @@ def test_signals_follow_their_definition(kind: str, block: int, monkeypatch: pyt
         for item in history:
             s = TABLE[user, item]
             percentile = ((unseen < s).sum() + 0.5 * (unseen == s).sum() + 0.5) / (len(unseen) + 1)
-            expected.append({"log-odds": s, "bpr-margin": s - unseen.mean(), "rank-percentile": percentile}[kind])
+            values = {"log-odds": s, "self-score": s, "bpr-margin": s - unseen.mean(), "rank-percentile": percentile}
+            expected.append(values[kind])
     np.testing.assert_allclose(signals.value, expected)
     assert signals.user.tolist() == [0, 0, 1, 2, 2, 2]
     assert signals.item.tolist() == [0, 2, 3, 1, 4, 0]

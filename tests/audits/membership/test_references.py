@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from recveil.attacks.membership import MEMBERSHIP_ATTACKS
+from recveil.attacks.membership.reference_rows import build_rows
 from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
 from recveil.audits.membership.references import ReferenceModels, draw_halves, find_shared_items
 from recveil.core.errors import DataError, UsageError
@@ -118,21 +119,53 @@ def test_popular_lists_have_no_scores_to_compare() -> None:
         ReferenceModels().check_policy(ServingPolicy("popular"))
 
 
-def test_evidence_on_private_models_is_taken_from_items_that_all_of_them_release() -> None:
+def make_private_model() -> PrivateCovariance:
+    return PrivateCovariance(epsilon=100.0, noise_seed=0, recency=1.0, head_items=40)
+
+
+@pytest.fixture(scope="module")
+def private_part() -> MemberPart:
     world = make_world(n_users=400, n_items=60, n_interactions=8_000, leaks={}, rng=np.random.default_rng(0)).dataset
-    part = MemberPart(world, np.random.default_rng(1).random(world.n_users) < 0.5)
+    return MemberPart(world, np.random.default_rng(1).random(world.n_users) < 0.5)
 
-    def make_model() -> PrivateCovariance:
-        return PrivateCovariance(epsilon=100.0, noise_seed=0)
 
-    target = train_platform(part, make_model(), ServingPolicy(k=5), rng=np.random.default_rng(2))
-    models = ReferenceModels(8, "bpr-margin")
-    signals = models.collect_signals(part, target, make_model, rng=np.random.default_rng(3))
-    n_released = int(np.isin(target.history.item, np.flatnonzero(target.is_known)).sum())
-    assert 0 < len(signals.user) <= n_released < len(target.history)
-    watched = target.serve_lists(None, signals).watched
-    scores = MEMBERSHIP_ATTACKS.make("lira", kind="offline").score(watched)
-    assert roc_auc_score(part.member, scores) > 0.6  # this budget allows it; items that are not released hid it
+@pytest.fixture(scope="module")
+def private_target(private_part: MemberPart) -> TrainedPlatform:
+    return train_platform(private_part, make_private_model(), ServingPolicy(k=5), rng=np.random.default_rng(2))
+
+
+def test_an_attacker_simulates_a_private_target_for_the_items_that_it_released(
+    private_part: MemberPart, private_target: TrainedPlatform
+) -> None:
+    half = MemberPart(private_part.data, draw_halves(len(private_part.member), 4, np.random.default_rng(4))[:, 0])
+    reference = train_platform(
+        half,
+        make_private_model(),
+        private_target.policy,
+        rng=np.random.default_rng(5),
+        known_items=private_target.is_known,
+    )
+    assert 0 < private_target.is_known.sum() < private_part.data.n_items
+    assert np.array_equal(reference.is_known, private_target.is_known)
+
+
+def test_the_self_score_of_a_private_target_is_the_energy_of_its_user_vectors_and_finds_members(
+    private_part: MemberPart, private_target: TrainedPlatform
+) -> None:
+    models = ReferenceModels(8)
+    assert models.choose_signal(private_target.model) == "self-score"
+    assert models.choose_signal(make_small_model()) == "rank-percentile"
+    rng = np.random.default_rng(3)
+    signals = models.collect_signals(private_part, private_target, make_private_model, rng=rng)
+    rows, users = build_rows(signals, "user"), np.unique(signals.user)
+    members = np.flatnonzero(private_part.member)
+    energy = np.square(private_target.model.user_vectors_).sum(1)[np.isin(members, users)]
+    assert rows.observed[np.isin(users, members)] == pytest.approx(energy, rel=1e-4)
+    assert (rows.signal > 0).all()  # no item that a model hides
+    watched = private_target.serve_lists(None, signals).watched
+    for kind in ("offline", "online"):
+        scores = MEMBERSHIP_ATTACKS.make("lira", kind=kind).score(watched)
+        assert roc_auc_score(private_part.member, scores) > 0.7  # this budget allows it
 
 
 def test_users_who_have_every_shared_item_are_scored_as_without_evidence(split: MemberSplit) -> None:

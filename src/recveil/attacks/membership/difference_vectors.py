@@ -18,6 +18,8 @@ from recveil.core.types import BoolArray, FloatArray, IntArray, Watched
 
 __all__ = [
     "MissingVectors",
+    "average_frequent_items",
+    "compare_distances",
     "compute_difference_vectors",
     "compute_mean_vectors",
     "count_missing_vectors",
@@ -59,6 +61,25 @@ def compute_mean_vectors(
     history_means = _average_items(owner, item, np.ones(len(item)), n, vectors, "history")
     list_owner, listed = np.repeat(np.arange(n), k), watched.lists.reshape(-1)
     return history_means, _average_items(list_owner, listed, weight, n, vectors, "list")
+
+
+def compare_distances(watched: Watched, center: FloatArray, *, neutral: float) -> FloatArray:
+    """Compute |R - C| / (|R - C| + |I - R|), where R is the mean of a list, I of the history, and C a center.
+
+    It runs from 0 (the list is the center) to 1 (the list is the history); `neutral` stands where all three coincide.
+    """
+    history_means, list_means = compute_mean_vectors(watched)
+    to_history = np.linalg.norm(history_means - list_means, axis=1).astype(np.float64)
+    to_center = np.linalg.norm(list_means - center, axis=1).astype(np.float64)
+    total = to_history + to_center
+    return np.asarray(np.divide(to_center, total, out=np.full(len(total), neutral), where=total > 0))
+
+
+def average_frequent_items(vectors: FloatArray, counts: FloatArray | IntArray, k: int) -> FloatArray:
+    """Compute the mean vector of the k items with the highest counts, of those that have a vector."""
+    known = np.where(np.all(np.isfinite(vectors), axis=1), counts[: len(vectors)], 0)
+    top = np.argsort(-known, kind="stable")[:k]
+    return np.asarray(vectors[top[known[top] > 0]].mean(0))
 
 
 def count_missing_vectors(watched: Watched) -> MissingVectors:

@@ -63,7 +63,7 @@ def get_reference_signals(target: Watched) -> ReferenceSignals:
 def build_rows(
     signals: ReferenceSignals, level: str, transform: Callable[[FloatArray], FloatArray] = np.asarray
 ) -> EvidenceRows:
-    """Build a row for each pair, or for each user the mean over the pairs.
+    """Build a row for each pair, or for each user the mean (or the weighted sum) over the pairs.
 
     Args:
         signals: signals of the reference models and of the target.
@@ -74,7 +74,9 @@ def build_rows(
     if level == "pair":
         return EvidenceRows(signal, signals.trained_on[signals.user], observed)
     users, row = np.unique(signals.user, return_inverse=True)
-    means = np.stack([_average_by_row(row, column) for column in (*signal.T, observed)], axis=1)
+    weight = 1 / np.bincount(row)[row] if signals.weight is None else signals.weight
+    columns = (*signal.T, observed)
+    means: FloatArray = np.stack([np.bincount(row, weight * column) for column in columns], axis=1).astype(np.float64)
     return EvidenceRows(means[:, :-1], signals.trained_on[users], means[:, -1])
 
 

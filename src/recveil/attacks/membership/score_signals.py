@@ -9,12 +9,13 @@ import numpy as np
 import torch
 
 from recveil.attacks.membership.difference_vectors import flatten_histories
+from recveil.core.device import resolve_device
 from recveil.core.errors import DataError, unknown_name
 from recveil.core.types import FloatArray, IntArray
 
 __all__ = ["SIGNALS", "PairSignals", "compute_pair_signals"]
 
-SIGNALS = ("log-odds", "bpr-margin", "rank-percentile")
+SIGNALS = ("log-odds", "bpr-margin", "rank-percentile", "self-score")
 
 BLOCK_SCORES = 1 << 24
 """Scores held at once."""
@@ -32,7 +33,9 @@ class PairSignals:
     value: FloatArray
 
 
-def compute_pair_signals(score: ScoreUsers, histories: Sequence[IntArray], kind: str) -> PairSignals:
+def compute_pair_signals(
+    score: ScoreUsers, histories: Sequence[IntArray], kind: str, *, device: str | None = "cpu"
+) -> PairSignals:
     """Compute how well a model knows each item of each history.
 
     Args:
@@ -41,7 +44,9 @@ def compute_pair_signals(score: ScoreUsers, histories: Sequence[IntArray], kind:
         kind: `"log-odds"` is the score itself, which is the log-odds for models trained by binary cross-entropy;
             `"bpr-margin"` the score less the mean score of the items that are not in the history; `"rank-percentile"`
             the share of those items that score lower (ties count half), kept off 0 and 1 by half an item so that its
-            log-odds exist.
+            log-odds exist; `"self-score"` the score itself, to be summed over the history by the weights of the
+            model's rows.
+        device: device to rank on; None chooses one.
 
     Raises:
         DataError: a history is empty, holds every item, or names an item that the model does not score.
@@ -58,18 +63,18 @@ def compute_pair_signals(score: ScoreUsers, histories: Sequence[IntArray], kind:
         users = np.arange(start, min(n, start + block_users))
         scores = np.asarray(score(users), dtype=np.float64)
         rows = slice(*np.searchsorted(user, [start, start + len(users)]))
-        value[rows] = _compute_block(scores, user[rows] - start, item[rows], kind)
+        value[rows] = _compute_block(scores, user[rows] - start, item[rows], kind, device)
         start, block_users = start + len(users), max(1, BLOCK_SCORES // scores.shape[1])
     return PairSignals(user, item, value)
 
 
-def _compute_block(scores: FloatArray, user: IntArray, item: IntArray, kind: str) -> FloatArray:
+def _compute_block(scores: FloatArray, user: IntArray, item: IntArray, kind: str, device: str | None) -> FloatArray:
     """Compute the signals of the pairs of one block of users."""
     n_items = scores.shape[1]
     if item.min() < 0 or item.max() >= n_items:
         raise DataError(f"Histories name items from {item.min()} to {item.max()}; the model scores 0 to {n_items - 1}.")
     own = scores[user, item]
-    if kind == "log-odds":
+    if kind in ("log-odds", "self-score"):
         return own
     is_seen = np.zeros(scores.shape, dtype=bool)
     is_seen[user, item] = True
@@ -81,7 +86,7 @@ def _compute_block(scores: FloatArray, user: IntArray, item: IntArray, kind: str
         )
     if kind == "bpr-margin":
         return np.asarray(own - (np.where(is_seen, 0, scores).sum(1) / n_unseen)[user])
-    unseen_scores = torch.from_numpy(np.where(is_seen, np.inf, scores)).sort(1).values
+    unseen_scores = torch.from_numpy(np.where(is_seen, np.inf, scores)).to(resolve_device(device)).sort(1).values
     n_lower = _count_below(unseen_scores, own, user, ties=False)
     n_lower_or_tied = _count_below(unseen_scores, own, user, ties=True)
     return np.asarray((n_lower + 0.5 * (n_lower_or_tied - n_lower) + 0.5) / (n_unseen[user] + 1))
@@ -96,5 +101,6 @@ def _count_below(sorted_rows: torch.Tensor, value: FloatArray, user: IntArray, *
     place = np.arange(len(user)) - starts[user]
     queries = np.zeros((len(sorted_rows), int(place.max()) + 1))
     queries[user, place] = value
-    counts: FloatArray = torch.searchsorted(sorted_rows, torch.from_numpy(queries), right=ties).numpy()[user, place]
+    wanted = torch.from_numpy(queries).to(sorted_rows.device)
+    counts: FloatArray = torch.searchsorted(sorted_rows, wanted, right=ties).cpu().numpy()[user, place]
     return counts

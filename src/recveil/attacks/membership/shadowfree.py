@@ -15,7 +15,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from recveil.attacks.membership.difference_vectors import compute_mean_vectors, get_item_vectors
+from recveil.attacks.membership.difference_vectors import (
+    average_frequent_items,
+    compare_distances,
+    get_item_vectors,
+)
 from recveil.attacks.membership.rules import count_items
 from recveil.core.traits import MembershipAttackTraits
 from recveil.core.types import FloatArray, Shadow, Watched
@@ -46,16 +50,6 @@ class ShadowFree:
 
     def score(self, target: Watched) -> FloatArray:
         """Score each user from 0 (the popular list) to 1 (the mean of the history)."""
-        history_means, list_means = compute_mean_vectors(target)
-        to_history = np.linalg.norm(history_means - list_means, axis=1).astype(np.float64)
-        to_popular = np.linalg.norm(list_means - _average_popular_items(target), axis=1).astype(np.float64)
-        total = to_history + to_popular
-        return np.asarray(np.divide(to_popular, total, out=np.full(len(total), NEUTRAL_SCORE), where=total > 0))
-
-
-def _average_popular_items(watched: Watched) -> FloatArray:
-    """Compute the mean vector of the most frequent items, as many as a list has."""
-    vectors = get_item_vectors(watched)
-    counts = np.where(np.all(np.isfinite(vectors), axis=1), count_items(watched, len(vectors))[: len(vectors)], 0)
-    top = np.argsort(-counts, kind="stable")[: watched.lists.shape[1]]
-    return np.asarray(vectors[top[counts[top] > 0]].mean(0))
+        vectors = get_item_vectors(target)
+        popular = average_frequent_items(vectors, count_items(target, len(vectors)), target.lists.shape[1])
+        return compare_distances(target, popular, neutral=NEUTRAL_SCORE)

@@ -14,10 +14,17 @@ import numpy as np
 from scipy import sparse
 
 from recveil.attacks.membership.difference_vectors import flatten_histories
+from recveil.audits.membership.serving import ServingPolicy
 from recveil.core.device import use_one_thread
-from recveil.core.errors import DataError, UsageError, unknown_name
+from recveil.core.errors import DataError, UsageError
 from recveil.core.membership_parts import ServedHits
-from recveil.core.protocols import FoldInRecommender, ListDefense, PrivateRecommender, Recommender
+from recveil.core.protocols import (
+    FoldInRecommender,
+    ListDefense,
+    PrivateRecommender,
+    Recommender,
+    SimulatedRecommender,
+)
 from recveil.core.random import make_generator
 from recveil.core.types import BoolArray, Dataset, Estimate, FloatArray, IntArray, ReferenceSignals, Split, Watched
 from recveil.data.member_split import MemberPart
@@ -33,46 +40,16 @@ __all__ = [
     "defend_lists",
     "factor_items",
     "measure_hit_rates",
+    "measure_overall_hit_rate",
     "train_and_serve",
     "train_platform",
 ]
 
-NONMEMBER_SERVING = ("fold-in", "popular")
-SEEN_ITEM_RULES = ("excluded", "kept", "paper")
 MIN_ITEMS_TO_HOLD_OUT = 3
 """Of users with fewer items none is held out."""
 
 ScoreUsers = Callable[[IntArray], FloatArray]
 """A function from users to a score for every item of the catalog."""
-
-
-@dataclass(frozen=True)
-class ServingPolicy:
-    """How lists are served.
-
-    Args:
-        nonmembers: how non-members are served: `"fold-in"` (by the model) or `"popular"` (the most popular items).
-            Members are served by the model.
-        seen: whether lists omit the items of the user's history: `"excluded"` or `"kept"` for all users, or `"paper"`,
-            which omits them for non-members only. That is the flaw of published benchmarks, there to show its effect.
-        k: items in a list.
-    """
-
-    nonmembers: str = "fold-in"
-    seen: str = "excluded"
-    k: int = 100
-
-    def __post_init__(self) -> None:
-        if self.nonmembers not in NONMEMBER_SERVING:
-            raise unknown_name("way to serve non-members", self.nonmembers, NONMEMBER_SERVING)
-        if self.seen not in SEEN_ITEM_RULES:
-            raise unknown_name("rule for seen items", self.seen, SEEN_ITEM_RULES)
-        if self.k < 1:
-            raise UsageError(f"`k` is {self.k}. A list needs at least one place.")
-
-    def hides_seen_items(self, *, member: bool) -> bool:
-        """Return whether lists of this class omit the items of the history."""
-        return self.seen == "excluded" or (self.seen == "paper" and not member)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +139,12 @@ def factor_items(part: Dataset, model: Recommender, *, rng: np.random.Generator)
 
 @use_one_thread()
 def train_platform(
-    part: MemberPart, model: Recommender, policy: ServingPolicy, *, rng: np.random.Generator
+    part: MemberPart,
+    model: Recommender,
+    policy: ServingPolicy,
+    *,
+    rng: np.random.Generator,
+    known_items: BoolArray | None = None,
 ) -> TrainedPlatform:
     """Train a model on the members of a part.
 
@@ -171,6 +153,7 @@ def train_platform(
         model: the untrained model.
         policy: how lists are to be served.
         rng: source of randomness of the training and of the fold-in.
+        known_items: mask of the items that a private model is to release, by an attacker who simulates the target.
 
     Raises:
         UsageError: lists are longer than the catalog, or the model cannot fold in users and the policy needs it.
@@ -186,14 +169,23 @@ def train_platform(
             f"Lists of {policy.k} items were asked for, but the histories of members hold {len(catalog)} items. "
             f"Use a `k` of at most {len(catalog)}."
         )
+    if known_items is not None and isinstance(model, SimulatedRecommender):
+        model = model.simulate_release(np.flatnonzero(known_items[catalog]))
     train_rng, fold_rng = rng.spawn(2)
     model.fit(_build_member_split(history, held_out, members, catalog), rng=train_rng)
+    score_members: ScoreUsers = model.score
     score_nonmembers = _score_by_popularity(popularity[catalog])
-    if policy.nonmembers == "fold-in":
-        histories = _split_histories(history)
-        nonmember_histories = [histories[user] for user in nonmembers]
-        score_nonmembers = _score_by_fold_in(model, nonmember_histories, catalog, score_nonmembers, rng=fold_rng)
-    return TrainedPlatform(history, part.member, popularity, held_out, policy, model, model.score, score_nonmembers)
+    histories = _split_histories(history)
+
+    def fold_in(users: IntArray, rng: np.random.Generator) -> ScoreUsers:
+        by_popularity = _score_by_popularity(popularity[catalog])
+        return _score_by_fold_in(model, [histories[user] for user in users], catalog, by_popularity, rng=rng)
+
+    if policy.folds_in_nonmembers:
+        score_nonmembers = fold_in(nonmembers, fold_rng)
+    if policy.folds_in_members:
+        score_members = fold_in(members, fold_rng.spawn(1)[0])
+    return TrainedPlatform(history, part.member, popularity, held_out, policy, model, score_members, score_nonmembers)
 
 
 def train_and_serve(
@@ -239,6 +231,11 @@ def measure_hit_rates(platform: ServedPlatform) -> ServedHits:
         members=estimate_mean(hits[has_held_out & platform.member]),
         non_members=estimate_mean(hits[has_held_out & ~platform.member]),
     )
+
+
+def measure_overall_hit_rate(platform: ServedPlatform) -> Estimate:
+    """Measure how often the held-out item is in the list, for all users."""
+    return estimate_mean(_find_hits(platform)[platform.held_out >= 0])
 
 
 def compare_nonmember_hits(before: ServedPlatform, after: ServedPlatform) -> Estimate:

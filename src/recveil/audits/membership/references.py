@@ -3,8 +3,10 @@
 Every user is in one half of the models and not in the other. The target and all reference models are asked for scores
 of the items of each history; users that a model was not trained on are folded in, as on the platform. Only items that
 all models know are used: an item is in a catalog because some member has it, which would reveal a member who is the
-only one to have it. Of private models these are the items that all of them release: scores of others hold no evidence,
-and an attack that averages over them misses most of what there is.
+only one to have it.
+
+The attacker knows the mechanism of a private target and the items that it released: reference models simulate it for
+exactly these items. Models that choose their own items would share few with the target, and show little of the leak.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, 
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.progress import track_progress
 from recveil.core.protocols import PrivateRecommender, Recommender
-from recveil.core.types import BoolArray, FloatArray, IntArray, ReferenceSignals
+from recveil.core.types import BoolArray, Dataset, FloatArray, IntArray, ReferenceSignals
 from recveil.data.member_split import MemberPart
 
 __all__ = ["ReferenceModels", "draw_halves", "find_shared_items"]
 
+AUTO_SIGNAL = "auto"
 MIN_REFERENCE_MODELS = 4
 """Two with each user and two without."""
 
@@ -33,11 +36,15 @@ MIN_REFERENCE_MODELS = 4
 class ReferenceModels:
     """Number of reference models, and the signal taken from scores.
 
-    `"rank-percentile"` suits every model; `"log-odds"` those trained by cross-entropy, `"bpr-margin"` those by BPR.
+    `"rank-percentile"` suits every model and needs ranks only; `"log-odds"` those trained by cross-entropy,
+    `"bpr-margin"` those by BPR. `"self-score"` is the sum of the scores of a history, weighted as in the model's rows:
+    x'Mx for models that score a row x by Mx, such as PureSVD and `dp-cov`. `"auto"` takes `"self-score"` for private
+    targets, and `"rank-percentile"` otherwise. Ranks are computed on `device`.
     """
 
     n: int = 16
-    signal: str = "rank-percentile"
+    signal: str = "auto"
+    device: str | None = "cpu"
 
     def __post_init__(self) -> None:
         if self.n < MIN_REFERENCE_MODELS or self.n % 2:
@@ -45,12 +52,18 @@ class ReferenceModels:
                 f"{self.n} reference models were asked for. An even number of {MIN_REFERENCE_MODELS} or more is "
                 "needed, so that each user is in half of them."
             )
-        if self.signal not in SIGNALS:
-            raise unknown_name("signal", self.signal, SIGNALS)
+        if self.signal not in (AUTO_SIGNAL, *SIGNALS):
+            raise unknown_name("signal", self.signal, (AUTO_SIGNAL, *SIGNALS))
+
+    def choose_signal(self, model: Recommender) -> str:
+        """Return the signal to take from models like this one."""
+        if self.signal != AUTO_SIGNAL:
+            return self.signal
+        return "self-score" if isinstance(model, PrivateRecommender) else "rank-percentile"
 
     def check_policy(self, policy: ServingPolicy) -> None:
         """Refuse a policy under which non-members get no scores of their own."""
-        if policy.nonmembers != "fold-in":
+        if not policy.folds_in_nonmembers:
             raise UsageError(
                 "Attacks with reference models compare the scores of users, and popularity is the same for all. "
                 "Serve non-members by fold-in."
@@ -82,19 +95,22 @@ class ReferenceModels:
 
         def train_reference(r: int) -> TrainedPlatform:
             half = MemberPart(part.data, trained_on[:, r])
-            return train_platform(half, make_model(), policy, rng=rng.spawn(1)[0])
+            return train_platform(half, make_model(), policy, rng=rng.spawn(1)[0], known_items=target.is_known)
 
         numbers = track_progress(range(self.n), "training reference models", self.n)
         references: Iterable[TrainedPlatform] = map(train_reference, numbers)  # one at a time: they may be large
         is_shared = target.is_known & find_shared_items(target, trained_on)
-        if isinstance(target.model, PrivateRecommender):
-            references = list(references)  # what each releases is known after its training
-            is_shared &= np.all([reference.is_known for reference in references], axis=0)
-        pairs = _SharedPairs.find(target, is_shared)
-        target_signals = pairs.compute_log_odds(target, self.signal)
-        signals = [pairs.compute_log_odds(reference, self.signal) for reference in references]
-        users = np.arange(part.data.n_users)
-        return ReferenceSignals(pairs.user, np.stack(signals, axis=1), target_signals, trained_on, users)
+        pairs, signal = _SharedPairs.find(target, is_shared), self.choose_signal(target.model)
+        target_signals = pairs.compute_log_odds(target, signal, self.device)
+        signals = [pairs.compute_log_odds(reference, signal, self.device) for reference in references]
+        return ReferenceSignals(
+            user=pairs.user,
+            reference=np.stack(signals, axis=1),
+            target=target_signals,
+            trained_on=trained_on,
+            scored_users=np.arange(part.data.n_users),
+            weight=pairs.weigh_rows(target.model) if signal == "self-score" else None,
+        )
 
 
 def draw_halves(n_users: int, n_models: int, rng: np.random.Generator) -> BoolArray:
@@ -126,6 +142,7 @@ class _SharedPairs:
     users: IntArray
     histories: list[IntArray]
     items: IntArray
+    history: Dataset
 
     @classmethod
     def find(cls, target: TrainedPlatform, is_shared: BoolArray) -> _SharedPairs:
@@ -137,17 +154,25 @@ class _SharedPairs:
         if not len(users):
             raise DataError("No item is known to the target and to all reference models. Use fewer, or more data.")
         items = np.flatnonzero(is_shared)
-        return cls(users, np.split(np.searchsorted(items, history.item), np.cumsum(counts)[:-1]), items)
+        histories = np.split(np.searchsorted(items, history.item), np.cumsum(counts)[:-1])
+        return cls(users, histories, items, history)
 
     @property
     def user(self) -> IntArray:
         return self.users[flatten_histories(self.histories)[0]]
 
-    def compute_log_odds(self, model: TrainedPlatform, kind: str) -> FloatArray:
+    def weigh_rows(self, model: Recommender) -> FloatArray:
+        """Return how much each pair counts in the row of its user, whose norm is 1."""
+        if isinstance(model, PrivateRecommender):
+            return model.weigh_histories(self.history)
+        lengths = np.bincount(self.history.user)
+        return np.asarray(1 / np.sqrt(lengths[self.history.user]))
+
+    def compute_log_odds(self, model: TrainedPlatform, kind: str, device: str | None) -> FloatArray:
         """Compute the signal of each pair by this model."""
 
         def score(rows: IntArray) -> FloatArray:
             return model.score(self.users[rows])[:, self.items]
 
-        value = compute_pair_signals(score, self.histories, kind).value
+        value = compute_pair_signals(score, self.histories, kind, device=device).value
         return np.asarray(np.log(value / (1 - value))) if kind == "rank-percentile" else value

@@ -144,7 +144,7 @@ class TrainedScenario:
         """
         models = {role: self._make_model(role, device) for role in ("shadow", "target")}
         defense = None if self.defense is None else _make_list_defense(self.defense)
-        split = self._split_users(seed)
+        split = self.split_users(seed)
         table = self._get_item_table(items, split, seed=seed, device=device) if with_item_vectors else None
         parts = {"shadow": split.shadow, "target": split.target}
         trained = {
@@ -160,7 +160,7 @@ class TrainedScenario:
             notes=_describe_filters(split.filtered),
             filtered=FilteredCounts(**asdict(split.filtered)),
             utility=MembershipUtility(after=measure_hit_rates(target)),
-            references=None if self.references is None else ReferenceProtocol(**asdict(self.references)),
+            references=self._describe_references(trained["target"].model),
             privacy=_find_guarantee(trained["target"].model),
         )
         if self.defense is None or defense is None:
@@ -173,7 +173,8 @@ class TrainedScenario:
         config = self.shadow if role == "shadow" else self.target
         return self.wrap_model(config.name, make_model(config.name, self.data, config.options, device))
 
-    def _split_users(self, seed: int) -> MemberSplit:
+    def split_users(self, seed: int) -> MemberSplit:
+        """Split the users in three parts, by this seed."""
         user_minimum, item_minimum = self.minimums
         data = load_dataset_or_demo(self.data, seed=seed)
         rng = make_generator(seed, "membership", "parts")
@@ -202,6 +203,11 @@ class TrainedScenario:
 
         rng = make_generator(seed, "membership", "references")
         return self.references.collect_signals(split.target, target, make_reference, rng=rng)
+
+    def _describe_references(self, model: Recommender) -> ReferenceProtocol | None:
+        if self.references is None:
+            return None
+        return ReferenceProtocol(n=self.references.n, signal=self.references.choose_signal(model))
 
     def _describe_input(self, split: MemberSplit, table: ItemTable | None) -> MembershipInput:
         user_minimum, item_minimum = self.minimums

@@ -3,6 +3,8 @@
 The countermeasure of Zhang et al. (CCS 2021), there with 100 of the 1,000 most popular items (800 in the code for
 sequential recommenders).
 
+It is the paper's baseline and no recommendation: an attacker who adapts to it finds members as well as before.
+
 Limit: it acts on lists alone. The lists of members still come from the model and look like it, so an attacker who knows
 the defense learns what a random part of the popular items looks like; and non-members get worse lists.
 """
@@ -30,6 +32,7 @@ METHODS = (
         needs_labels=False,
         hides_members=True,
         undisclosed_users="are treated like all others",
+        for_comparison=True,
         paper="Zhang et al., Membership Inference Attacks Against Recommender Systems (CCS 2021)",
     ),
 )

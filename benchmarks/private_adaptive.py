@@ -1,0 +1,139 @@
+"""The strongest attacks on `dp-cov` that we know, by what the attacker sees. One JSON line for each seed.
+
+The target is trained on a random half of all users. The attacker knows the mechanism and the released items, simulates
+the release for other halves and compares one statistic of each user (offline LiRA):
+
+- `scores`: x'Mx for the user's row x, from the scores of all items, which are Mx.
+- `item side`: y'Gy, where y is what is left of x without popularity and G the kept directions with their eigenvalues.
+  The attacker sees the item vectors, and simulates with the released popularity.
+- `noisy matrix`: y'Gy with all of the noisy matrix off its diagonal, which `dp-cov` does not
+  release. It shows how tight the bound is.
+
+    RECVEIL_DATA=... python benchmarks/private_adaptive.py --options '{"epsilon": 2.0}' --references 64 --jobs 5
+"""
+
+import argparse
+import json
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from recveil.attacks.membership.lira import compute_standard_scores
+from recveil.attacks.membership.reference_rows import EvidenceRows
+from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
+from recveil.audits.membership.references import draw_halves
+from recveil.core.random import make_generator
+from recveil.core.types import FloatArray, IntArray
+from recveil.data.member_split import MemberPart
+from recveil.data.sources.catalog import load_dataset_or_demo
+from recveil.metrics.empirical_epsilon import estimate_epsilon
+from recveil.metrics.roc import estimate_auc, estimate_tpr_at_fpr
+from recveil.models.construction import make_model
+from recveil.models.dp_cov import KEPT_PART_OF_EDGE, PrivateCovariance, compute_residual_gram, estimate_directions
+from recveil.models.private_release import add_symmetric_noise, scale_rows
+from recveil.models.sampling import build_interaction_matrix
+
+DELTA = 1e-5
+Statistics = dict[str, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """Rows of all users over the released items, and the mechanism."""
+
+    rows: sparse.csr_array
+    popular: FloatArray
+    noise: float
+    model: PrivateCovariance
+
+    @classmethod
+    def watch(cls, target: TrainedPlatform, model: PrivateCovariance) -> "Simulator":
+        """Take from a trained target what its attacker knows."""
+        assert model.guarantee_ is not None
+        items = np.flatnonzero(target.is_known)
+        seen = target.history.take(target.is_known[target.history.item])
+        seen = replace(seen, item=np.searchsorted(items, seen.item), item_ids=seen.item_ids[items])
+        rows = scale_rows(build_interaction_matrix(seen, model.recency))
+        popular = np.asarray(model.item_vectors_[model.released_items_, 0], dtype=np.float64)
+        return cls(rows, popular / np.linalg.norm(popular), model.guarantee_.releases[2].noise, model)
+
+    def draw_matrix(self, users: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Draw the noisy matrix of these users."""
+        gram = add_symmetric_noise(compute_residual_gram(self.rows[users], self.popular), self.noise, rng)
+        np.fill_diagonal(gram, 0.0)
+        return gram
+
+    def compute_statistics(self, gram: FloatArray) -> Statistics:
+        """Compute what each attacker compares, for all users."""
+        size = self.model.embedding_size - 1
+        vectors = estimate_directions(gram, self.noise, max_directions=size, reg=self.model.reg)
+        along = np.asarray(self.rows @ self.popular)
+        squares = np.asarray(self.rows.multiply(self.rows).sum(1)).ravel()
+        scale = np.sqrt(np.maximum(squares - along**2, 1e-9))[:, None]
+        values, directions = linalg.eigh(gram)
+        left = (np.asarray(self.rows @ directions) - np.outer(along, self.popular @ directions)) / scale
+        kept = values > KEPT_PART_OF_EDGE * 2 * self.noise * np.sqrt(len(gram) / 2)
+        return {
+            "scores": along**2 + np.square(np.asarray(self.rows @ vectors)).sum(1),
+            "item side": np.square(left[:, kept]) @ values[kept],
+            "noisy matrix": np.square(left) @ values,
+        }
+
+
+def attack_target(data_name: str, options: dict[str, Any], references: int, seed: int) -> dict[str, Any]:
+    """Train and attack one target."""
+    begin = time.perf_counter()
+    data, rng = load_dataset_or_demo(data_name, seed=0), make_generator(seed, "halves")
+    member = rng.random(data.n_users) < 0.5
+    model = make_model("dp-cov", data_name, {"noise_seed": 0, **options}, "cpu")
+    assert isinstance(model, PrivateCovariance)
+    target = train_platform(MemberPart(data, member), model, ServingPolicy(k=1), rng=rng.spawn(1)[0])
+    simulator, rng = Simulator.watch(target, model), make_generator(seed, "halves", "references")
+    # Given its items, the target's matrix is drawn once more: all three attackers then see parts of the same one.
+    observed = simulator.compute_statistics(simulator.draw_matrix(np.flatnonzero(member), rng))
+    inside = draw_halves(data.n_users, references, rng)
+    drawn = [simulator.compute_statistics(simulator.draw_matrix(np.flatnonzero(half), rng)) for half in inside.T]
+    scores = {
+        name: compute_standard_scores(
+            EvidenceRows(np.stack([d[name] for d in drawn], axis=1), inside, value), spread="pooled"
+        )
+        for name, value in observed.items()
+    }
+    line: dict[str, Any] = {"data": data_name, "options": options, "references": references, "seed": seed}
+    for name, score in scores.items():
+        auc, rates = estimate_auc(member, score), estimate_tpr_at_fpr(member, score, 0.01)
+        proved = estimate_epsilon(member, {name: score}, delta=DELTA, rng=make_generator(seed, "halves", name))
+        line[name] = {
+            "auc": [round(x, 4) for x in (auc.value, auc.low, auc.high)],
+            "tpr": None if rates is None else round(rates.tpr.value, 4),
+            "epsilon proved": round(proved.epsilon, 3),
+        }
+    guarantee = model.guarantee_
+    assert guarantee is not None
+    line["bound"] = {"auc": round(guarantee.max_auc, 4), "tpr": round(guarantee.max_tpr_at_1_percent_fpr, 4)}
+    return {**line, "items": guarantee.n_released_items, "seconds": round(time.perf_counter() - begin, 1)}
+
+
+def main() -> None:
+    """Read the command line and print one line for each seed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="ml-1m")
+    parser.add_argument("--options", default="{}", help="options of the model as JSON")
+    parser.add_argument("--references", type=int, default=64)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args()
+    attack = partial(attack_target, given.data, json.loads(given.options), given.references)
+    with ProcessPoolExecutor(given.jobs) as pool:
+        lines = pool.map(attack, range(given.seeds)) if given.jobs > 1 else map(attack, range(given.seeds))
+        for line in lines:
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
