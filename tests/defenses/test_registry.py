@@ -33,7 +33,7 @@ PLACES = {
         "u2u",
     ],
     "lists": ["popularity"],
-    "training": ["adversarial", "d2d-int", "raid", "raid-paper", "rap", "u2u-int"],
+    "training": ["adversarial", "d2d-int", "raid", "rap", "u2u-int"],
 }
 
 

@@ -72,12 +72,14 @@ class ModelTraits(Traits):
         has_user_vectors: the model holds a vector for each user.
         is_sequential: the model learns from the order of interactions.
         factors_items: its item vectors serve outsiders who attack membership and have none.
+        user_tables: tables of equal width that a user vector puts side by side.
     """
 
     dot_product: bool = True
     has_user_vectors: bool = True
     is_sequential: bool = False
     factors_items: bool = False
+    user_tables: int = 1
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class DefenseTraits(Traits):
         numeric_targets: it can protect numbers as well as classes.
         undisclosed_users: what becomes of users whose attribute is unknown, as a verb phrase.
         auto_rank: place among the defenses that `auto` tries, the cheapest first; 0 is never tried.
+        takes_tables: it has an option `tables`, the user tables that a model puts side by side in a vector.
         follows: defense that it goes on from; `auto` tries it only where that one left the least so far.
         search_space: options that a search tries, with their ranges.
     """
@@ -117,6 +120,7 @@ class DefenseTraits(Traits):
     numeric_targets: bool = False
     undisclosed_users: str = "were not learned from"
     auto_rank: int = 0
+    takes_tables: bool = False
     follows: str = ""
     search_space: Mapping[str, Range | Choice] = field(default_factory=dict)
 

@@ -26,7 +26,7 @@ from recveil.models.training_loop import Schedule, train_network
 
 __all__ = ["NCF"]
 
-METHODS = (ModelTraits("ncf", builder="NCF", paper="He et al., WWW 2017", dot_product=False),)
+METHODS = (ModelTraits("ncf", builder="NCF", paper="He et al., WWW 2017", dot_product=False, user_tables=2),)
 
 TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
     "ml-1m": {"embedding_size": 64, "reg": 0.01, "candidates": 4, "learning_rate": 0.005, "epochs": 20, "recency": 3.0},

@@ -65,9 +65,15 @@ class ChosenDefense:
         """Where it acts: data, training, embeddings or lists."""
         return DEFENSES.traits(self.name).place
 
-    def make(self, device: str | None) -> Any:
-        """Make the defense; unknown names and options are errors with the nearest match."""
-        return DEFENSES.make(self.name, **{"device": device, **self.options})
+    def make(self, device: str | None, *, user_tables: int = 1) -> Any:
+        """Make the defense; unknown names and options are errors with the nearest match.
+
+        Args:
+            device: torch device.
+            user_tables: tables that the model puts side by side in a user vector.
+        """
+        tables = {"tables": user_tables} if DEFENSES.traits(self.name).takes_tables else {}
+        return DEFENSES.make(self.name, **{"device": device, **tables, **self.options})
 
     def check_size(self, n_users: int, d: int) -> None:
         """Refuse a table that is too large for the method, before time or memory is spent on it.
@@ -166,7 +172,8 @@ def train_and_defend(
         The release with everything that it is compared with.
     """
     place = "" if defense is None else defense.place
-    method = None if defense is None else defense.make(recipe.device)
+    tables = MODELS.traits(recipe.model_name).user_tables
+    method = None if defense is None else defense.make(recipe.device, user_tables=tables)
     if defense is not None and place == "embeddings":
         defense.check_size(split.train.n_users, 0)
     with clock.measure_step("train undefended"):
@@ -270,7 +277,6 @@ def _fit_defended(
         names = [target.name for target in targets]
         split = replace(split, train=method(split.train, names, rng=make_generator(seed, "defense")))
     else:
-        # The stream that a map after training would have: a map at the end of training is then the very same.
         penalty = method(targets, epochs=model.epochs, rng=make_generator(seed, "cloak"))
     with deterministic_algorithms():
         model.fit(split, penalty=penalty, rng=make_generator(seed, "train"))

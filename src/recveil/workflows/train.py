@@ -46,14 +46,6 @@ from recveil.workflows.utility import compare_rankings
 
 __all__ = ["TrainRequest", "train_dataset", "train_run"]
 
-WENT_ON = {
-    False: "Training with the defense did not make the validation items rank clearly better. The released model is the "
-    "one trained without it, with the map at the end.",
-    True: "Training with the defense made the validation items rank clearly better, and was kept.",
-}
-"""What became of a defense that waits until the model has been trained."""
-
-
 GUARANTEE_LOST = (
     "The defense learned from other users without noise, so the guarantee of the model no longer holds for what "
     "is released. Leave out the defense, or take its guarantee for the item vectors alone."
@@ -237,10 +229,7 @@ def _summarize_defense(
 ) -> DefenseSummary | None:
     if request.defense is None:
         return None
-    before, after, history = released.undefended.user_vectors_, released.user_vectors, released.model.history_
-    notes = list_notes(after, targets, request.defense.name)
-    if history is not None and history.went_on is not None:
-        notes.append(WENT_ON[history.went_on])
+    before, after = released.undefended.user_vectors_, released.user_vectors
     options = dict(request.defense.options)
     return DefenseSummary(
         name=request.defense.name,
@@ -248,7 +237,7 @@ def _summarize_defense(
         targets=[target.name for target in targets],
         displacement=measure_displacement(before, after) if before.shape == after.shape else float("nan"),
         options=options,
-        notes=notes,
+        notes=list_notes(after, targets, request.defense.name),
     )
 
 
