@@ -193,12 +193,17 @@ class CloakResult(_AttributeDocument):
 
 
 class TrainingConfig(Part):
-    """What was trained on what, with which defense."""
+    """What was trained on what, with which defense.
+
+    `profile` is the paper whose options the model has; `protocol` is what was held out and how it was ranked.
+    """
 
     data: str
     model: str
     options: dict[str, Any]
     defense: DefenseSummary | None = None
+    profile: str = ""
+    protocol: str = "leave-one-out"
     split: str
     k: int
     seed: int

@@ -153,8 +153,11 @@ class _Kind:
 
 
 KINDS: Mapping[str, _Kind] = {
-    "attribute": _Kind(AttributeGrid, frozenset({"k", "folds", "repeats", "unattacked", "device"})),
-    "membership": _Kind(MembershipGrid, frozenset({"list_length", "user_minimum", "seen", "device"})),
+    "attribute": _Kind(
+        AttributeGrid,
+        frozenset({"k", "folds", "repeats", "unattacked", "profile", "protocol", "classes", "device"}),
+    ),
+    "membership": _Kind(MembershipGrid, frozenset({"list_length", "user_minimum", "seen", "demonstrate", "device"})),
 }
 
 
@@ -220,7 +223,7 @@ class Plan:
                 "Shorten its lists, or split it into several plans."
             )
         _check_distinct(self.name, axes)
-        settings = self.settings.model_dump(include=set(KINDS[self.kind].settings))
+        settings = self.settings.list_decisive(KINDS[self.kind].settings)
         return [self._make_cell(dict(zip(axes, values, strict=True)), settings) for values in product(*axes.values())]
 
     def _make_cell(self, at: Mapping[str, Any], settings: Mapping[str, Any]) -> Cell:

@@ -1,4 +1,4 @@
-"""Train, defend, release, rank: the step that `train`, `demo` and studies share.
+"""Train, defend, release: the step that `train`, `demo` and studies share.
 
 A defense acts at one of four places. Where it acts on the data or in training, the same model is trained without it
 as well, to compare with.
@@ -20,7 +20,7 @@ from recveil.core.timing import Clock
 from recveil.core.traits import DefenseTraits
 from recveil.core.types import Attribute, FloatArray, IntArray, Release, Split
 from recveil.defenses import DEFENSES
-from recveil.metrics.ranking import Ranks, collect_seen_items, count_known_as_misses, rank
+from recveil.metrics.ranking import collect_seen_items
 from recveil.models import MODELS
 from recveil.models.losses import make_bpr_loss
 from recveil.models.scoring import make_release, top_k
@@ -33,7 +33,6 @@ __all__ = [
     "defend_vectors",
     "describe_size_limit",
     "measure_displacement",
-    "rank_served_items",
     "select_targets",
     "stack_codes",
     "train_and_defend",
@@ -244,17 +243,6 @@ def defend_vectors(
         raise UsageError("This model has no user vectors, so an embedding defense has nothing to act on.")
     with deterministic_algorithms():
         return defense(x, stack_codes(targets), rng=make_generator(seed, "cloak"), utility=utility)
-
-
-@use_one_thread()
-def rank_served_items(score: Callable[..., FloatArray], split: Split, platform: Split) -> Ranks:
-    """Rank each test item among what the platform would list.
-
-    A platform does not recommend what it takes for seen, so a test item that a defense wrote into the profile is a
-    miss.
-    """
-    seen = collect_seen_items(platform.train, platform.valid)
-    return count_known_as_misses(rank(score, split.test, seen), split.test, seen)
 
 
 def measure_displacement(before: FloatArray, after: FloatArray) -> float:
