@@ -56,6 +56,9 @@ class ScenarioOptions:
         str | None, typer.Option(help="Model that the attacker trains; the target's model and options by default.")
     ] = None
     shadow_option: Annotated[list[str] | None, typer.Option(help="Option of the shadow model. Repeatable.")] = None
+    shadow_data: Annotated[
+        str | None, typer.Option(help="Data set of the shadow; a third of the target's users by default.")
+    ] = None
     serving: Annotated[
         str, typer.Option(help="Lists of non-members: fold-in (by the model) or popular (most popular items).")
     ] = "fold-in"
@@ -109,6 +112,9 @@ class MembershipOptions(ScenarioOptions, CommonOptions):
     margin: Annotated[
         float, typer.Option(help="Distance of an AUC from 0.5 under which a leak is not called one.", min=0.0, max=0.5)
     ] = 0.05
+    demonstrate: Annotated[
+        str, typer.Option(help="Published mistake to commit on purpose: label-leak. Never for an audit.")
+    ] = ""
     report: Report = None
     out: JsonOut = None
     scores_out: Annotated[
@@ -130,6 +136,8 @@ def membership(options: MembershipOptions) -> None:
     check_inputs_exist(*options.files.values(), options.item_vectors, options.item_texts)
     if gates and options.data is None and options.target_members is None:
         raise UsageError("`fail_if` needs numbers, and there are none without `target_members`. Give both or neither.")
+    if gates and options.demonstrate:
+        raise UsageError("A demonstration is no audit, so no gate can be read from it. Leave out `fail_if`.")
     from recveil.audits.membership.item_source import ItemSource
     from recveil.workflows.membership import MembershipConfig, MembershipOutputs, run_membership
 
@@ -138,6 +146,7 @@ def membership(options: MembershipOptions) -> None:
         attack_options=_group_attack_options(parse_options(options.attack_option)),
         inductive=options.inductive,
         margin=options.margin,
+        demonstrate=options.demonstrate,
         seed=options.seed,
         device=options.device,
     )
@@ -182,6 +191,7 @@ def _make_trained_scenario(options: MembershipOptions, config: MembershipConfig)
         options=parse_options(options.option),
         shadow_model=options.shadow_model,
         shadow_options=parse_options(options.shadow_option),
+        shadow_data=options.shadow_data,
         serving=options.serving,
         seen=options.seen,
         k=DEFAULT_LIST_LENGTH if options.k is None else options.k,

@@ -227,6 +227,7 @@ class MembershipResult(Document, MembershipFindings):
     """Whether the users that a recommender was trained on can be told; `before` and `static` compare a defense.
 
     `privacy` is the guarantee of a target that has one, `empirical_epsilon` what the best attack proves beside it.
+    `demonstration` names a published mistake that was committed on purpose; such a result says nothing of privacy.
     """
 
     command: Literal["membership"] = "membership"
@@ -239,6 +240,7 @@ class MembershipResult(Document, MembershipFindings):
     static: MembershipFindings | None = None
     privacy: PrivacyGuarantee | None = None
     empirical_epsilon: EmpiricalEpsilon | None = None
+    demonstration: str = ""
 
 
 class StudyResult(Document):

@@ -109,6 +109,7 @@ class MembershipGrid(_Strict):
     attack: list[str] = Field(default_factory=_read_default_attacks)
     defense: list[Method] = [ChosenMethod(name=UNDEFENDED)]
     generator: list[str] = ["factors"]
+    shadow_data: list[str] = [""]
     seed: list[SeedNumber] = [0]
 
 
@@ -123,6 +124,7 @@ class Published(_Strict):
     surface: str = ""
     leak_ratio: float | None = None
     shadow: str = ""
+    shadow_data: str = ""
     serving: str = ""
     generator: str = ""
     metric: str = ""
@@ -228,6 +230,7 @@ class Plan:
 
     def _make_cell(self, at: Mapping[str, Any], settings: Mapping[str, Any]) -> Cell:
         labels = {axis: v.title for axis, v in at.items() if isinstance(v, ChosenMethod)}
+        at = {axis: v for axis, v in at.items() if axis != "shadow_data" or v}  # ids of older cells stay as they are
         return Cell(self.kind, {axis: _to_coordinate(v) for axis, v in at.items()}, settings, labels)
 
 

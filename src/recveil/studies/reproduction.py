@@ -26,9 +26,20 @@ MAX_SCORE_GAP, MAX_RANKING_GAP_SHARE = 0.03, 0.10
 """How near an attack score and a ranking measure must come where the interval is narrower still."""
 
 NO_REASON = "no reason known; the paper prints no interval (EVALUATION 8)"
-COORDINATES = ("data", "model", "shadow", "defense", "target", "panel", "surface", "serving", "generator")
+COORDINATES = (
+    "data",
+    "model",
+    "shadow",
+    "shadow_data",
+    "defense",
+    "target",
+    "panel",
+    "surface",
+    "serving",
+    "generator",
+)
 SHOWN_COORDINATES = (
-    "data", "model", "shadow", "defense", "target", "serving", "generator", "leak_ratio", "attack",
+    "data", "model", "shadow", "shadow_data", "defense", "target", "serving", "generator", "leak_ratio", "attack",
 )  # fmt: skip
 
 RULE = f"""**Reproduced**: the paper's value lies within our 95 % interval, or within {MAX_SCORE_GAP:g} of ours (attack

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from recveil.attacks.membership import MEMBERSHIP_ATTACKS
 from recveil.attacks.membership.rules import RULES
 from recveil.audits.membership.audit import MembershipAudit, run_membership_attacks
+from recveil.audits.membership.demonstrations import check_mistake, write_warning
 from recveil.audits.membership.game import MembershipGame
 from recveil.audits.membership.item_source import ItemSource
 from recveil.audits.membership.observed_scenario import ObservedScenario
@@ -52,6 +53,7 @@ class MembershipConfig:
         attack_options: options by the name of the attack.
         inductive: attacks look at half of the target's users and score the other half.
         margin: an AUC closer than this to one half is called no leak.
+        demonstrate: a published mistake to commit on purpose, such as label-leak; empty for none.
         seed: seed of everything random.
         device: device to compute on; None chooses one.
     """
@@ -60,12 +62,14 @@ class MembershipConfig:
     attack_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     inductive: bool = False
     margin: Share = DEFAULT_MARGIN
+    demonstrate: str = ""
     seed: SeedNumber = 0
     device: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "")
         check_device(self.device)
+        check_mistake(self.demonstrate)
 
     @property
     def attack_names(self) -> list[str]:
@@ -101,7 +105,8 @@ class MembershipConfig:
 
     def attack(self, game: MembershipGame) -> MembershipAudit:
         """Run the rules and the attacks on one game."""
-        return run_membership_attacks(game, self.make_attacks(), seed=self.seed, inductive=self.inductive)
+        attacks, mistake = self.make_attacks(), self.demonstrate
+        return run_membership_attacks(game, attacks, seed=self.seed, inductive=self.inductive, demonstrate=mistake)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +119,7 @@ class MembershipRequest(MembershipConfig):
         options: options of the model.
         shadow_model: model that the attacker trains; the target's model and options by default.
         shadow_options: options of the shadow model.
+        shadow_data: data set of the shadow; the target's own by default.
         serving: lists of non-members: `"fold-in"` or `"popular"`.
         seen: seen items in lists: `"excluded"`, `"kept"` or `"paper"`.
         k: length of the lists.
@@ -131,6 +137,7 @@ class MembershipRequest(MembershipConfig):
     options: Mapping[str, Any] = field(default_factory=dict)
     shadow_model: str | None = None
     shadow_options: Mapping[str, Any] = field(default_factory=dict)
+    shadow_data: str | None = None
     serving: str = "fold-in"
     seen: str = "excluded"
     k: Count = 100
@@ -152,6 +159,7 @@ class MembershipRequest(MembershipConfig):
             shadow=MethodConfig(self.shadow_model or self.model, shadow_options),
             policy=ServingPolicy(self.serving, self.seen, self.k),
             user_minimum=self.user_minimum,
+            shadow_data=self.shadow_data,
             defense=None if self.defense is None else MethodConfig(self.defense, self.defense_options),
             references=ReferenceModels(self.references, self.signal) if self.needs_references else None,
         )
@@ -234,9 +242,18 @@ def _attack_scenario(
         privacy=prepared.privacy,
         empirical_epsilon=_estimate_epsilon(audit, prepared.privacy, config.seed),
         timings=clock.seconds,
-        warnings=[*prepared.notes, *findings.notes],
+        warnings=_list_warnings(config, [*prepared.notes, *findings.notes]),
+        demonstration=config.demonstrate,
     )
     return result, prepared, audit
+
+
+def _list_warnings(config: MembershipConfig, notes: list[str]) -> list[str]:
+    """List the notes; the warning of a demonstration stands first and once."""
+    if not config.demonstrate:
+        return notes
+    warning = write_warning(config.demonstrate)
+    return [warning, *(note for note in notes if note != warning)]
 
 
 def run_membership_on_data(
