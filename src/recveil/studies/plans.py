@@ -114,7 +114,16 @@ class MembershipGrid(_Strict):
 
 
 class Published(_Strict):
-    """A number of a paper, to be set beside ours; names are labels of the plan."""
+    """A number of a paper, to be set beside ours; names are labels of the plan.
+
+    Attributes:
+        of: the attacked attribute, where the target is several at once; the first by default.
+        ours: our measure, where it is not the paper's.
+        note: what to know of the number.
+        artifact: how the paper came to it, where that is shown to be a fault of the protocol.
+        setting: what is done otherwise here; the plan's own sentence by default.
+        unavailable: why it cannot be obtained.
+    """
 
     data: str = ""
     model: str = ""
@@ -131,7 +140,10 @@ class Published(_Strict):
     attack: str = ""
     value: float | None = None
     ours: str = ""
+    of: str = ""
     note: str = ""
+    artifact: str = ""
+    setting: str = ""
     unavailable: str = ""
 
 
@@ -139,6 +151,7 @@ class _Document(_Strict):
     title: str
     source: str = ""
     about: str = ""
+    setting: str = ""
     kind: StudyKind
     grid: dict[str, Any]
     settings: dict[str, Any] = {}
@@ -165,7 +178,10 @@ KINDS: Mapping[str, _Kind] = {
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A plan at one size; `raw` is the document as it was read."""
+    """A plan at one size.
+
+    `setting` says what is done otherwise than in the paper; `raw` is the document as it was read.
+    """
 
     name: str
     size: str
@@ -176,6 +192,7 @@ class Plan:
     grid: AttributeGrid | MembershipGrid
     settings: Settings
     published: list[Published]
+    setting: str
     raw: Mapping[str, Any] = field(repr=False)
 
     @classmethod
@@ -209,6 +226,7 @@ class Plan:
             grid=_validate(shape, {**document.grid, **_select_keys(changes, shape)}, name, "grid"),
             settings=_validate(Settings, {**document.settings, **_select_keys(changes, Settings)}, name, "settings"),
             published=document.published,
+            setting=document.setting,
             raw=raw,
         )
 
