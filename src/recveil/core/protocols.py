@@ -25,6 +25,7 @@ __all__ = [
     "FoldInRecommender",
     "ListDefense",
     "MembershipAttack",
+    "OwnLossRecommender",
     "Penalty",
     "PrivateRecommender",
     "Recommender",
@@ -93,6 +94,14 @@ class FoldInRecommender(Protocol):
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Compute the user vectors of these histories by the model's own objective."""
+
+
+@runtime_checkable
+class OwnLossRecommender(Protocol):
+    """A recommender whose scores are no products of vectors, with its training loss as a function of user vectors."""
+
+    def make_user_loss(self, train: Dataset, *, rng: np.random.Generator) -> UtilityLoss:
+        """Make the training loss of a table of user vectors, items and head frozen."""
 
 
 @runtime_checkable

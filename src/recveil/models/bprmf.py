@@ -75,7 +75,7 @@ class BPRMF:
     the paper. Adam on large batches replaces single steps. With `recency`, a user's newest pair is drawn exp(recency)
     times as often as the oldest.
 
-    `start_std` draws all weights at the start from N(0, start_std^2); by default each has a scale of its own.
+    `start_std` draws tables and weights at the start from N(0, start_std^2); by default each has its own scale.
     """
 
     embedding_size: Width = 64

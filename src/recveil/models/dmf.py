@@ -84,7 +84,7 @@ class DMF:
     of the `n_negatives` is the highest scored of `candidates` uniform draws (1 is plain sampling). With `recency`, a
     user's newest pair weighs exp(recency) times as much as the oldest, in the row and in the loss.
 
-    `start_std` draws all weights at the start from N(0, start_std^2); by default each has a scale of its own.
+    `start_std` draws tables and weights at the start from N(0, start_std^2); by default each has its own scale.
     """
 
     embedding_size: Width = 32

@@ -57,16 +57,16 @@ def make_table(n: int, d: int, size: float, generator: torch.Generator) -> torch
 
 @torch.no_grad()
 def draw_parameters(network: torch.nn.Module, std: float | None, generator: torch.Generator) -> None:
-    """Draw all weights and biases anew from a normal distribution; None leaves them as they are.
+    """Draw all tables and weight matrices anew from a normal distribution; None leaves them as they are.
 
     Args:
-        network: the network; its single numbers stay.
+        network: the network; its biases and single numbers stay, so that a network of zeros is not the start.
         std: standard deviation of the weights.
         generator: source of the draws.
     """
     if std is not None:
         for weight in network.parameters():
-            if weight.ndim:
+            if weight.ndim > 1:
                 weight.normal_(0.0, std, generator=generator)
 
 

@@ -86,7 +86,7 @@ class LightGCN:
     large, because every step propagates the whole table through the whole graph. With `recency`, a user's newest pair
     weighs exp(recency) times as much as the oldest, as an edge and in the loss.
 
-    `start_std` draws all weights at the start from N(0, start_std^2); by default each has a scale of its own.
+    `start_std` draws tables and weights at the start from N(0, start_std^2); by default each has its own scale.
     """
 
     embedding_size: Width = 32

@@ -15,10 +15,10 @@ from torch.nn import functional
 from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
 from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
-from recveil.core.protocols import Penalty
+from recveil.core.protocols import Penalty, UtilityLoss
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
-from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.layers import draw_parameters, export_weights, make_layer, make_table
 from recveil.models.networks import compute_user_table
 from recveil.models.sampling import Positives, make_positives, select_hardest, wrap_histories
@@ -55,6 +55,9 @@ PROFILES: Mapping[str, Mapping[str, float]] = {
 Departs: Adam with 1e-3 in place of SGD with 1e-4, which hardly leaves its start; batches are ours.
 """
 
+MAX_LOSS_PAIRS = 2**13
+"""Pairs that one evaluation of the loss of user vectors draws, at most."""
+
 _BLOCK_NUMBERS = {"cpu": 2**22, "cuda": 2**28}  # hidden numbers held at a time while everything is scored
 
 
@@ -71,7 +74,7 @@ class NCF:
     the `n_negatives` is the highest scored of `candidates` uniform draws (1 is plain sampling). With `recency`, a
     user's newest pair is drawn exp(recency) times as often as the oldest.
 
-    `start_std` draws all weights at the start from N(0, start_std^2); by default each has a scale of its own.
+    `start_std` draws tables and weights at the start from N(0, start_std^2); by default each has its own scale.
     """
 
     embedding_size: Width = 32
@@ -125,6 +128,24 @@ class NCF:
         with torch.no_grad():
             items = torch.as_tensor(self.item_vectors_, device=device)
             return np.asarray(head.score_all(torch.as_tensor(rows, device=device), items).cpu().numpy())
+
+    def make_user_loss(self, train: Dataset, *, rng: np.random.Generator) -> UtilityLoss:
+        """Make the cross-entropy of a table of user vectors, items and head frozen; each call draws new pairs."""
+        device = resolve_device(self.device)
+        head = self._load_head(torch.Generator(device=device)).requires_grad_(False)
+        items = torch.as_tensor(self.item_vectors_, device=device)
+        pairs, draw = make_positives(train, device), make_torch_generator(rng, device)
+
+        def compute_loss(x: torch.Tensor) -> torch.Tensor:
+            rows = torch.randint(len(pairs), (min(MAX_LOSS_PAIRS, len(pairs)),), generator=draw, device=device)
+            negatives = pairs.draw_negatives(rows, self.n_negatives, draw)
+            shown = torch.cat([pairs.item[rows][:, None], negatives], 1)
+            score = head.score_pairs(x[pairs.user[rows]].float(), items[shown])
+            truth = torch.zeros_like(score)
+            truth[:, 0] = 1.0
+            return functional.binary_cross_entropy_with_logits(score, truth)
+
+        return compute_loss
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Learn user vectors for new histories, with items and network frozen.

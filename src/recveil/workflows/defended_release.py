@@ -14,7 +14,7 @@ import numpy as np
 
 from recveil.core.device import deterministic_algorithms, use_one_thread
 from recveil.core.errors import DataError, UsageError, unknown_name
-from recveil.core.protocols import EmbeddingDefense, Recommender, UtilityLoss
+from recveil.core.protocols import EmbeddingDefense, OwnLossRecommender, Recommender, UtilityLoss
 from recveil.core.random import make_generator
 from recveil.core.timing import Clock
 from recveil.core.traits import DefenseTraits
@@ -283,8 +283,10 @@ def _release_vectors(model: Recommender, vectors: FloatArray, platform: Split, k
 
 
 def _utility_loss(recipe: ReleaseRecipe, model: Recommender, split: Split) -> UtilityLoss | None:
-    """Return the loss of a table of user vectors; None where scores are not products of vectors."""
+    """Return the loss of a table of user vectors: BPR for products of vectors, else the model's own, if it has one."""
+    rng = make_generator(recipe.seed, "loss")
+    if isinstance(model, OwnLossRecommender):
+        return model.make_user_loss(split.train, rng=rng)
     if not MODELS.traits(recipe.model_name).dot_product:
         return None
-    rng = make_generator(recipe.seed, "loss")
     return make_bpr_loss(split.train, model.item_vectors_, device=recipe.device, rng=rng)
