@@ -59,6 +59,10 @@ class StudySettings(Part):
     unattacked: float
     device: str
     list_length: int
+    profile: str = ""
+    protocol: str = "leave-one-out"
+    classes: str = "all"
+    demonstrate: str = ""
     seen: str
     user_minimum: int
 

@@ -57,7 +57,7 @@ def make_table(n: int, d: int, size: float, generator: torch.Generator) -> torch
 
 @torch.no_grad()
 def draw_parameters(network: torch.nn.Module, std: float | None, generator: torch.Generator) -> None:
-    """Draw all tables and weight matrices anew from a normal distribution; None leaves them as they are.
+    """Draw all tables and weight matrices from a normal distribution; None leaves them as they are.
 
     Args:
         network: the network; its biases and single numbers stay, so that a network of zeros is not the start.
