@@ -1,20 +1,13 @@
 """The cost of RAID: barycenter and couplings against POT's, their growth, and an epoch of Phase II against a plain one.
 
     RECVEIL_DATA=... python benchmarks/raid.py [--device cpu|cuda] [--part pot|growth|passes] [--data ml-1m]
-    RECVEIL_DATA=... python benchmarks/raid.py --part eta --models ncf --targets gender   how strong to pull
-    RECVEIL_DATA=... python benchmarks/raid.py --part choice --models lightgcn            when to keep Phase II
-    python benchmarks/raid.py --part gain --results studies/more_raid
 
 pot: 6,040 users, 512 atoms, d = 32, two classes. POT has no penalized barycenter, so its exact solver (`ot.emd2`, CPU)
 serves the usual descent on the weights (Cuturi and Doucet 2014, Algorithm 1) until that comes within 1e-3 of our
 objective (which it is told: it has no gap to stop by), or for --patience seconds; both are then computed exactly.
 Couplings are against `ot.bregman.sinkhorn_log`, on the same device. growth: the same at 6,040, 25,000 and 100,000
 users. passes: through the models' own `fit`, plain and defended in turn: the mean of four passes, in Phase II one of
-them with a new barycenter. eta: NDCG@10 of the validation items after `raid` with several eta, and after `sliced`,
-against the undefended model, for seeds that no table has. choice: by how clear a lead, on validation items, a pass of
-Phase II should be kept in place of the model it started from. gain: from the cells of a study, what the pull changes in
-NDCG@10 against the same training and final map without it, and against `sliced` after training; paired by user, mean
-over the seeds first, those seeds that both have.
+them with a new barycenter.
 """
 
 import os
@@ -25,29 +18,21 @@ import argparse
 import resource
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import product
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
 
-from recveil.core.device import deterministic_algorithms
 from recveil.core.progress import report_progress
-from recveil.core.protocols import Recommender
 from recveil.core.random import make_generator
-from recveil.core.types import Attribute, Split
+from recveil.core.types import Split
 from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
-from recveil.defenses.embeddings.sliced import Sliced
-from recveil.defenses.training.raid import Raid, RaidPaper
-from recveil.metrics.ranking import collect_seen_items, ndcg, rank
-from recveil.models import training_loop as loop
+from recveil.defenses.training.raid import Raid
 from recveil.models.construction import make_model
 from recveil.transport.barycenter import Barycenter, fit_barycenter
 from recveil.transport.distances import compute_squared_distances, compute_typical_distance
 from recveil.transport.sinkhorn import TransportPlan, sinkhorn
-from recveil.workflows.defended_release import stack_codes
 
 ATOMS, D, TAU, EPSILON = 512, 32, 0.1, 0.05
 STEP = 0.5
@@ -55,12 +40,6 @@ STEP = 0.5
 
 PASSES = 5
 """One of Phase I, not counted; then Phase II: one with a new barycenter and three without."""
-
-HALVES = 400
-
-LEADS, PULLS = (0.0, 1.0, 2.0), (0.001, 0.03)
-
-ETAS, CHOICE_SEEDS = (0.0, 0.003, 0.01, 0.03), (100, 101, 102)
 
 
 class World:
@@ -219,130 +198,14 @@ def passes(device: str, data: str, names: list[str], rounds: int) -> None:
     whole = leave_one_out(load_dataset(data))
     # Without a penalty the loop judges each pass on the validation items: there are none.
     split = Split(whole.train, whole.valid.take(np.zeros(len(whole.valid), dtype=bool)), whole.test)
-    methods = (None, Raid(phase_one=1 / PASSES), RaidPaper(phase_one=1 / PASSES))
+    methods = (None, Raid(phase_one=1 / PASSES))
     clock = 0 if device == "cpu" else 1
     print(f"\n{data}, {device}, {torch.get_num_threads()} threads, xi = 4, {'CPU' if clock == 0 else 'wall'} seconds")
-    print("| model | plain | raid | ratio | raid-paper | ratio |\n| --- | --- | --- | --- | --- | --- |")
+    print("| model | plain | raid | ratio |\n| --- | --- | --- | --- |")
     for name in names:
         found = [[pass_seconds(name, split, data, method, device) for method in methods] for _ in range(rounds)]
-        plain, ours, paper = np.min(found, axis=0)[:, clock]
-        print(
-            f"| {name} | {plain:.2f} | {ours:.2f} | {ours / plain:.2f} | {paper:.2f} | {paper / plain:.2f} |",
-            flush=True,
-        )
-
-
-def train(model: Recommender, split: Split, targets: list[Attribute], method: Raid | None, seed: int) -> None:
-    """Train a model, with the penalty of a defense if one is given, as `recveil train` does."""
-    penalty = None
-    if method is not None:
-        penalty = method(targets, epochs=model.epochs, rng=make_generator(seed, "cloak"))
-    with deterministic_algorithms():
-        model.fit(split, penalty=penalty, rng=make_generator(seed, "train"))
-
-
-def strengths(device: str, data: str, names: list[str], targets: list[str]) -> None:
-    """Print how `eta` is chosen: on the validation items, on models of seeds that no table has."""
-    split = leave_one_out(load_dataset(data))
-
-    def worth(name: str, seed: int, defense: Raid | Sliced | None, target: str) -> float:
-        model = make_model(name, data, {}, device)
-        secret = [split.train.attributes[target]]
-        train(model, split, secret, defense if isinstance(defense, Raid) else None, seed)
-        x = model.user_vectors_
-        if isinstance(defense, Sliced):
-            x = defense(x, stack_codes(secret), rng=make_generator(seed, "cloak"))
-        found = rank(lambda users: model.score(users, x[users]), split.valid, collect_seen_items(split.train))
-        return float(ndcg(found, 10).mean())
-
-    ways = {"sliced": Sliced(device=device), **{f"eta {eta:g}": Raid(eta=eta, device=device) for eta in ETAS}}
-    print(f"{data}, validation items, seeds {CHOICE_SEEDS}, change of NDCG@10 in per cent\n")
-    print(f"| model | target | {' | '.join(ways)} |\n{'| --- ' * (2 + len(ways))}|")
-    for name in names:
-        plain = [worth(name, seed, None, targets[0]) for seed in CHOICE_SEEDS]
-        for target in targets:
-            after = [np.mean([worth(name, s, way, target) for s in CHOICE_SEEDS]) for way in ways.values()]
-            cells = " | ".join(f"{100 * (value / np.mean(plain) - 1):+.1f}" for value in after)
-            print(f"| {name} | {target} | {cells} |", flush=True)
-
-
-def choice(device: str, data: str, names: list[str], targets: list[str], seeds: list[int]) -> None:
-    """Print when to keep an epoch of Phase II: chosen by half of the users, judged by the others."""
-    split = leave_one_out(load_dataset(data))
-    print(f"{data}, validation items, seeds {seeds}: gain of Phase II over the model it started from, both finished,")
-    print(f"in per cent of NDCG@10 for the half that did not choose; mean of {HALVES} halves; how often it was kept\n")
-    print(f"| model | target | eta | {' | '.join(f'lead of {c:g} errors' for c in LEADS)} | always the best |")
-    print("| --- " * (4 + len(LEADS)) + "|")
-    for name, target, eta in product(names, targets, PULLS):
-        secret = [split.train.attributes[target]]
-        seen = [_phase_two(make_model(name, data, {}, device), split, secret, eta, seed) for seed in seeds]
-        rows = [[_kept(*one, lead, half) for lead in (*LEADS, -np.inf) for one in seen] for half in range(HALVES)]
-        found = np.mean(rows, axis=0).reshape(1 + len(LEADS), len(seen), 2).mean(1)
-        cells = " | ".join(f"{100 * gain:+.2f} ({share:.0%})" for gain, share in found)
-        print(f"| {name} | {target} | {eta:g} | {cells} |", flush=True)
-
-
-def _phase_two(model: Any, split: Split, secret: list[Any], eta: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return NDCG@10 of each user's validation item before Phase II and after each of its epochs, all finished."""
-    seen: list[tuple[np.ndarray, np.ndarray]] = []
-
-    def never(found: np.ndarray, rival: np.ndarray) -> bool:
-        seen.append((found, rival))
-        return False
-
-    with patch.object(loop, "_is_clearly_better", never):
-        train(model, split, secret, Raid(eta=eta), seed)
-    if not seen:  # training kept its last pass: no Phase II, so nothing gained and nothing lost
-        return np.ones(len(split.valid)), np.ones((1, len(split.valid)))
-    return seen[0][1], np.array([found for found, _ in seen])
-
-
-def _kept(rival: np.ndarray, found: np.ndarray, lead: float, half: int) -> tuple[float, bool]:
-    """Return the gain of one half where the other half keeps its best epoch by this lead, and whether it does."""
-    choosing, judging = np.array_split(make_generator(half, "half").permutation(len(rival)), 2)
-    best = found[found[:, choosing].mean(1).argmax()]
-    ahead = (best - rival)[choosing]
-    if ahead.mean() <= lead * ahead.std() / len(ahead) ** 0.5:
-        return 0.0, False
-    return float((best - rival)[judging].mean() / rival[judging].mean()), True
-
-
-def gain(folder: str) -> None:
-    """Print RAID against itself without the pull, and against `sliced`, for every model and target of a study."""
-    from recveil.metrics.ranking import estimate_difference
-    from recveil.studies.pooled_seeds import average_over_seeds, pool_plan
-    from recveil.studies.store import open_store
-
-    store = open_store(folder)
-    found = {
-        (at["model"], at["target"], at["defense"]): one
-        for one in pool_plan(store.read_plan(), [store])
-        if (at := one.at)
-    }
-    print(f"`{folder}`, change of NDCG@10 in per cent, and the advantage that is left\n")
-    print("| model | target | raid against eta 0 | raid against sliced | raid | eta 0 | sliced | seeds |")
-    print("| --- " * 8 + "|")
-    for model, target in dict.fromkeys(key[:2] for key in found):
-        ours, plain, after = (found[model, target, name] for name in ("raid", "raid, eta 0", "sliced"))
-        if not (ours.results and plain.results and after.results):
-            continue
-        cells = []
-        for other in (plain, after):
-            mine, theirs = (average_over_seeds(ranks) for ranks in _common(ours, other))
-            change, scale = estimate_difference(mine, theirs), 100 / theirs.mean()
-            cells.append(f"{scale * change.value:+.1f} [{scale * change.low:+.1f}, {scale * change.high:+.1f}]")
-        for one in (ours, plain, after):
-            a = one.estimate_headline(target)
-            cells.append(f"{a.value:.3f} [{a.low:.3f}, {a.high:.3f}]")
-        seeds = ", ".join(str(len(one.results)) for one in (ours, plain, after))
-        print(f"| {model} | {target} | {' | '.join(cells)} | {seeds} |")
-
-
-def _common(*lines: Any) -> list[list[str]]:
-    """List the rankings of each combination, for the seeds that all of them have."""
-    by_seed = [{r.cell.seed: r.attribute_details.ranks for r in one.results} for one in lines]
-    seeds = sorted(set.intersection(*(set(one) for one in by_seed)))
-    return [[one[seed] for seed in seeds] for one in by_seed]
+        plain, defended = np.min(found, axis=0)[:, clock]
+        print(f"| {name} | {plain:.2f} | {defended:.2f} | {defended / plain:.2f} |", flush=True)
 
 
 def main() -> None:
@@ -352,18 +215,9 @@ def main() -> None:
     parser.add_argument("--part", nargs="+", default=["pot", "growth", "passes"])
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--models", nargs="+", default=["bprmf", "dmf", "ncf", "lightgcn"])
-    parser.add_argument("--targets", nargs="+", default=["gender", "age3"], help="for eta and choice")
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(CHOICE_SEEDS), help="for the part choice")
     parser.add_argument("--rounds", type=int, default=2, help="how often each pass is timed")
     parser.add_argument("--patience", type=float, default=120.0, help="CPU seconds that POT's descent may take")
-    parser.add_argument("--results", default="studies/more_raid", help="folder of a study, for the part gain")
     given = parser.parse_args()
-    if "gain" in given.part:
-        gain(given.results)
-    if "eta" in given.part:
-        strengths(given.device, given.data, given.models, given.targets)
-    if "choice" in given.part:
-        choice(given.device, given.data, given.models, given.targets, given.seeds)
     if "pot" in given.part:
         against_pot(given.device, given.patience)
     if "growth" in given.part:

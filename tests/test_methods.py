@@ -17,7 +17,7 @@ from recveil.core.protocols import EmbeddingDefense
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses import DEFENSES
 from recveil.defenses.training.adversarial import Adversarial
-from recveil.defenses.training.raid import RaidPaper
+from recveil.defenses.training.raid import Raid
 from recveil.testing.contracts import check_attack, check_embedding_defense
 from recveil.testing.contracts_data import check_data_defense
 from recveil.testing.contracts_training import check_training_defense
@@ -26,8 +26,8 @@ MARKS = ("injects", "moves_anyway", "halts")
 QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "adversarial": {"discriminators": 3, "steps": 10},
     "adversarial-pot": {"epochs": 6, "steps": 8, "defense": Adversarial(discriminators=3, steps=15)},
-    "raid-paper": {"atoms": 100},
-    "raid-pot": {"epochs": 8, "steps": 10, "defense": RaidPaper(atoms=48)},
+    "raid": {"atoms": 100},
+    "raid-pot": {"epochs": 8, "steps": 10, "defense": Raid(atoms=48)},
     "d2d": {"learning_rate": 0.02, "steps": 150},
     "u2u": {"learning_rate": 0.02, "steps": 150},
     "attrcloak-dd": {"rate": 0.01, "weight": 0.9, "steps": 60},

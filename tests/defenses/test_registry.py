@@ -30,7 +30,7 @@ PLACES = {
         "u2u",
     ],
     "lists": ["decoys", "popularity"],
-    "training": ["adversarial", "d2d-int", "raid", "raid-paper", "rap", "u2u-int"],
+    "training": ["adversarial", "d2d-int", "raid", "rap", "u2u-int"],
 }
 
 

@@ -18,11 +18,8 @@ QUICK = {"embedding_size": 8, "epochs": 6, "learning_rate": 0.05}
 class Toy(torch.nn.Module):
     """One number per user; the loss and the ranking are whatever the test says."""
 
-    def __init__(
-        self, losses: list[float] | None = None, good_epoch: int | None = None, good_users: int | None = None
-    ) -> None:
+    def __init__(self, losses: list[float] | None = None, good_epoch: int | None = None) -> None:
         super().__init__()
-        self.good_users = good_users
         self.n_users = 96
         self.x = torch.nn.Parameter(torch.zeros(96, 1))
         self.losses, self.good_epoch, self.n_epochs = losses, good_epoch, 0
@@ -46,7 +43,7 @@ class Toy(torch.nn.Module):
         board = make_checkerboard()
         scores = torch.zeros(len(rows), board.train.n_items)
         if self.n_epochs == self.good_epoch:
-            user, item = (torch.as_tensor(a)[: self.good_users] for a in (board.valid.user, board.valid.item))
+            user, item = (torch.as_tensor(a) for a in (board.valid.user, board.valid.item))
             scores[user, item] = 1.0
         return scores
 
@@ -126,14 +123,10 @@ def test_weights_that_are_not_finite_are_noticed_while_the_loss_is_finite() -> N
 class Watcher:
     """A penalty that pulls users to the origin and writes down how it was called."""
 
-    needs_items = covers_any_epoch = waits_for_training = False
-    step_interval = 1
+    needs_items = False
 
     def __init__(self, weight: float = 0.0) -> None:
         self.weight, self.calls, self.users, self.items = weight, [], [], None
-
-    def begin(self, epochs: int) -> None:
-        self.calls.append(f"begin {epochs}")
 
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
         assert not user_vectors.requires_grad
@@ -147,6 +140,10 @@ class Watcher:
         self.users.append(users.clone())
         self.items = item_vectors
         return self.weight * user_vectors.square().sum()
+
+    def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
+        assert not user_vectors.requires_grad
+        return False
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
         self.calls.append("finish")
@@ -162,27 +159,6 @@ def test_a_penalty_is_called_for_epochs_steps_and_the_end() -> None:
     assert model.user_vectors_.min() > 900
     assert np.allclose(model.score(np.array([3])), model.user_vectors_[[3]] @ model.item_vectors_.T)
     assert watcher.items is None
-
-
-def test_a_penalty_in_one_of_several_steps_counts_as_many_times() -> None:
-    class Long(Toy):
-        def __init__(self) -> None:
-            super().__init__()
-            self.x.data.fill_(1.0)
-
-        def draw_epoch(self, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-            return (torch.ones(7, 8),)
-
-    always, seldom = Watcher(0.1), Watcher(0.1)
-    seldom.step_interval = 3
-    told = [
-        train_network(Long(), None, Schedule(1, 1e-9), penalty=w, generator=seeded()).loss[0] for w in (always, seldom)
-    ]
-    bare = train_network(Long(), None, Schedule(1, 1e-9), generator=seeded()).loss[0]
-    assert [w.calls.count("step") for w in (always, seldom)] == [7, 3]
-    extra = [loss - bare for loss in told]
-    assert extra[0] > 0.1
-    assert extra[1] == pytest.approx(extra[0] * 3 * 3 / 7, rel=0.05)
 
 
 def test_every_user_is_penalized_alike() -> None:
@@ -298,10 +274,9 @@ def test_with_a_penalty_the_last_epoch_is_kept_not_the_best_ranked() -> None:
     assert len(history.loss) == 9
 
 
-def test_the_best_epoch_is_kept_while_the_penalty_covers_any_epoch() -> None:
+def test_the_best_epoch_is_kept_among_those_in_which_the_penalty_has_taken_effect() -> None:
     class Settling(Watcher):
-        @property
-        def covers_any_epoch(self) -> bool:
+        def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
             return self.calls.count("epoch") > 2
 
     schedule = Schedule(9, 0.1, patience=2)
@@ -313,43 +288,15 @@ def test_the_best_epoch_is_kept_while_the_penalty_covers_any_epoch() -> None:
     assert (early.best, len(early.loss)) == (2, 5)  # the epoch that ranks best came before the defense
 
 
-class Waiting(Watcher):
-    """A penalty that waits until the model has been trained."""
+def test_an_epoch_in_which_the_effect_is_lost_again_does_not_replace_the_kept_one() -> None:
+    class Passing(Watcher):
+        def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
+            return self.calls.count("epoch") == 4
 
-    covers_any_epoch = waits_for_training = True
-
-
-# Three epochs without gain after the first end Phase I; Phase II continues from the first epoch.
-@pytest.mark.parametrize(("good_users", "best"), [(3, 0), (5, 2), (None, 2)])
-def test_a_waiting_penalty_begins_at_the_best_epoch_and_is_kept_if_clearly_better(
-    good_users: int | None, best: int
-) -> None:
-    watcher, toy = Waiting(), Toy(good_epoch=6, good_users=good_users)
-    kept: list[float] = []
-    toy.register_load_state_dict_post_hook(lambda *_: kept.append(float(toy.x[0].detach())))
-    history = train_network(toy, make_checkerboard(), Schedule(9, 0.1, patience=3), penalty=watcher, generator=seeded())
-    plain = Toy(good_epoch=6)
-    train_network(plain, make_checkerboard(), Schedule(9, 0.1, patience=3), generator=seeded())
-    assert watcher.calls[:5] == ["begin 8", "finish", "epoch", "step", "finish"]
-    assert (history.best, history.went_on) == (best, best > 0)
-    assert kept[0] == float(plain.x[0].detach())
-    assert (kept[1] == kept[0]) == (best == 0)
-
-
-def test_a_waiting_penalty_that_breaks_leaves_the_model_it_started_from() -> None:
-    toy = Toy(losses=[1.0] * 4 + [np.nan])
-    with pytest.warns(RuntimeWarning, match="The model is the one after epoch 1"):
-        history = train_network(
-            toy, make_checkerboard(), Schedule(9, 0.1, patience=3), penalty=Waiting(), generator=seeded()
-        )
-    assert history.stopped is not None
-    assert bool(torch.isfinite(toy.x).all())
-
-
-def test_without_validation_items_no_penalty_waits() -> None:
-    watcher = Waiting()
-    train_network(Toy(), None, Schedule(3, 0.1), penalty=watcher, generator=seeded())
-    assert watcher.calls == ["epoch", "step"] * 3
+    history = train_network(
+        Toy(good_epoch=1), make_checkerboard(), Schedule(9, 0.1, patience=2), penalty=Passing(), generator=seeded()
+    )
+    assert (history.best, len(history.loss), len(history.valid)) == (3, 9, 1)
 
 
 def test_progress_is_reported() -> None:

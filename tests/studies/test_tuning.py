@@ -124,7 +124,8 @@ def test_proposals_depend_on_what_is_known_and_on_nothing_else() -> None:
     tried = [TriedSetting(options, make_trial(options, 0.1 * i, float(i))) for i, options in enumerate(first)]
     assert propose_settings(space, tried, 2, 0) != first[:2]
     for options in first:
-        assert 0.003 <= options["eta"] <= 0.3
+        assert 0.01 <= options["eta"] <= 3.0
+        assert options["keep"] in ("last", "best")
         assert options["xi"] in range(1, 9)
         assert options["eta"] == float(f"{options['eta']:.4g}")
 

@@ -58,6 +58,9 @@ class ScenarioOptions:
         str | None, typer.Option(help="Model that the attacker trains; the target's model and options by default.")
     ] = None
     shadow_option: Annotated[list[str] | None, typer.Option(help="Option of the shadow model. Repeatable.")] = None
+    shadow_data: Annotated[
+        str | None, typer.Option(help="Data set of the shadow; a third of the target's users by default.")
+    ] = None
     serving: Annotated[
         str, typer.Option(help="Lists of non-members: fold-in (by the model), popular, or fold-in-all (members too).")
     ] = "fold-in"
@@ -114,6 +117,9 @@ class MembershipOptions(ScenarioOptions, CommonOptions):
     frontier: Annotated[
         bool, typer.Option("--frontier", help="Measure defenses and their prices on the audited data.")
     ] = False
+    demonstrate: Annotated[
+        str, typer.Option(help="Published mistake to commit on purpose: label-leak. Never for an audit.")
+    ] = ""
     report: Report = None
     out: JsonOut = None
     scores_out: Annotated[
@@ -135,6 +141,8 @@ def membership(options: MembershipOptions) -> None:
     check_inputs_exist(*options.files.values(), options.item_vectors, options.item_texts)
     if gates and options.data is None and options.target_members is None:
         raise UsageError("`fail_if` needs numbers, and there are none without `target_members`. Give both or neither.")
+    if gates and options.demonstrate:
+        raise UsageError("A demonstration is no audit, so no gate can be read from it. Leave out `fail_if`.")
     from recveil.audits.membership.item_source import ItemSource
     from recveil.workflows.membership import MembershipConfig, MembershipOutputs, run_membership
 
@@ -144,6 +152,7 @@ def membership(options: MembershipOptions) -> None:
         inductive=options.inductive,
         margin=options.margin,
         frontier=options.frontier,
+        demonstrate=options.demonstrate,
         seed=options.seed,
         device=options.device,
     )
@@ -188,6 +197,7 @@ def _make_trained_scenario(options: MembershipOptions, config: MembershipConfig)
         options=parse_options(options.option),
         shadow_model=options.shadow_model,
         shadow_options=parse_options(options.shadow_option),
+        shadow_data=options.shadow_data,
         serving=options.serving,
         seen=options.seen,
         k=DEFAULT_LIST_LENGTH if options.k is None else options.k,

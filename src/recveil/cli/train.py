@@ -29,6 +29,10 @@ class TrainOptions(CommonOptions):
         list[str] | None, typer.Option(help="Option of the defense, such as eta=0.1. Repeatable.")
     ] = None
     target: Target = ""
+    profile: Annotated[str, typer.Option(help="Paper whose model options are taken, such as raid2025.")] = ""
+    protocol: Annotated[
+        str, typer.Option(help="What is held out and how it is ranked: leave-one-out or attrcloak2025.")
+    ] = "leave-one-out"
 
 
 @takes(TrainOptions)
@@ -36,8 +40,8 @@ def train(options: TrainOptions) -> None:
     """Train a recommender, with or without a defense.
 
     Writes vectors, lists, metrics, configuration and the model. Ranking is measured on each user's held-out item
-    against the whole catalog. With a defense, metrics.json also holds the same model without it, the paired difference,
-    and an audit of both.
+    against the whole catalog, unless another protocol is named. With a defense, metrics.json also holds the same model
+    without it, the paired difference, and an audit of both.
 
     Example: recveil train --data ml-1m --model ncf --defense raid --target gender --out run
     """
@@ -57,6 +61,8 @@ def train(options: TrainOptions) -> None:
         k=options.k,
         seed=options.seed,
         device=options.device,
+        profile=options.profile,
+        protocol=options.protocol,
         command_line=read_command_line(),
     )
     with show_progress(quiet=options.quiet):

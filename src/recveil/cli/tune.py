@@ -30,6 +30,7 @@ class TuneOptions(EngineOptions, CommonOptions):
     out: Annotated[Path, typer.Option(help="Folder of trials and results; the same one again goes on.")]
     model: Annotated[str, typer.Option(help="Recommender: see `recveil list models`.")] = "bprmf"
     option: Annotated[list[str] | None, typer.Option(help="Option of the model, such as epochs=50. Repeatable.")] = None
+    profile: Annotated[str, typer.Option(help="Paper whose model options are taken, such as raid2025.")] = ""
     budget: Annotated[float, typer.Option(help="Largest loss, in per cent of NDCG@10.", min=0.0)] = 3.0
     trials: Annotated[int, typer.Option(help="Settings to try beside the defaults.", min=1)] = 24
     batch: Annotated[int, typer.Option(help="Settings proposed at a time; as many workers can be busy.", min=1)] = 4
@@ -51,6 +52,7 @@ class TuneOptions(EngineOptions, CommonOptions):
             seed=self.seed,
             device=self.device or "",
             options=parse_options(self.option),
+            profile=self.profile,
         )
 
 

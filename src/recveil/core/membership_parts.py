@@ -80,6 +80,7 @@ class MembershipInput(Part):
     item_vectors: str
     model: str | None = None
     shadow_model: str | None = None
+    shadow_data: str | None = None
     serving: ServingRule | None = None
     user_minimum: int | None = None
     item_minimum: int | None = None

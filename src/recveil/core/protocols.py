@@ -26,6 +26,7 @@ __all__ = [
     "ListDefense",
     "OmissionDefense",
     "MembershipAttack",
+    "OwnLossRecommender",
     "Penalty",
     "PrivateRecommender",
     "Recommender",
@@ -43,24 +44,9 @@ class Penalty(Protocol):
 
     Attributes:
         needs_items: the penalty reads the item vectors.
-        step_interval: the penalty is asked for in one of so many steps.
-        covers_any_epoch: `finish` defends the table whatever epoch is kept, so the best one may be chosen.
-        waits_for_training: the model is trained undefended first; `begin` then starts the penalty.
     """
 
     needs_items: bool
-    step_interval: int
-
-    @property
-    def covers_any_epoch(self) -> bool:
-        """Whether `finish` defends the table of any epoch."""
-
-    @property
-    def waits_for_training(self) -> bool:
-        """Whether the penalty starts after an undefended training."""
-
-    def begin(self, epochs: int) -> None:
-        """Start a penalty that waited, with so many epochs to go."""
 
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """Refresh the penalty from the whole table before an epoch."""
@@ -69,6 +55,9 @@ class Penalty(Protocol):
         self, users: torch.Tensor, user_vectors: torch.Tensor, item_vectors: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Return the loss of these users, to be added to the recommendation loss."""
+
+    def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
+        """Tell after an epoch whether its model may be kept; the last one is kept where none may."""
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
         """Return the table to release."""
@@ -107,6 +96,14 @@ class FoldInRecommender(Protocol):
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Compute the user vectors of these histories by the model's own objective."""
+
+
+@runtime_checkable
+class OwnLossRecommender(Protocol):
+    """A recommender whose scores are no products of vectors, with its training loss as a function of user vectors."""
+
+    def make_user_loss(self, train: Dataset, *, rng: np.random.Generator) -> UtilityLoss:
+        """Make the training loss of a table of user vectors, items and head frozen."""
 
 
 @runtime_checkable

@@ -243,12 +243,17 @@ class CloakResult(_AttributeDocument):
 
 
 class TrainingConfig(Part):
-    """What was trained on what, with which defense."""
+    """What was trained on what, with which defense.
+
+    `profile` is the paper whose options the model has; `protocol` is what was held out and how it was ranked.
+    """
 
     data: str
     model: str
     options: dict[str, Any]
     defense: DefenseSummary | None = None
+    profile: str = ""
+    protocol: str = "leave-one-out"
     split: str
     k: int
     seed: int
@@ -273,6 +278,7 @@ class MembershipResult(Document, MembershipFindings):
 
     `privacy` is the guarantee of a target that has one, `empirical_epsilon` what the best attack proves beside it.
     `advice` says what to do, from the verdict and from the `frontier` where it was measured.
+    `demonstration` names a published mistake that was committed on purpose; such a result says nothing of privacy.
     """
 
     command: Literal["membership"] = "membership"
@@ -287,6 +293,7 @@ class MembershipResult(Document, MembershipFindings):
     empirical_epsilon: EmpiricalEpsilon | None = None
     frontier: MembershipFrontier | None = None
     advice: list[str] = []
+    demonstration: str = ""
 
     def plot_roc(self) -> Any:
         """Return members found against non-members accused as an altair chart."""

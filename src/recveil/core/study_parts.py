@@ -59,6 +59,10 @@ class StudySettings(Part):
     unattacked: float
     device: str
     list_length: int
+    profile: str = ""
+    protocol: str = "leave-one-out"
+    classes: str = "all"
+    demonstrate: str = ""
     seen: str
     user_minimum: int
 
@@ -199,8 +203,10 @@ class ReproducedNumber(Part):
     data: str = ""
     model: str = ""
     shadow: str = ""
+    shadow_data: str = ""
     defense: str = ""
     target: str = ""
+    of: str = ""
     panel: str = ""
     surface: str = ""
     serving: str = ""

@@ -73,6 +73,7 @@ class ModelTraits(Traits):
         is_sequential: the model learns from the order of interactions.
         factors_items: its item vectors serve outsiders who attack membership and have none.
         protects_members: it has a guarantee for its members, and is the one to recommend for that.
+        user_tables: tables of equal width that a user vector puts side by side.
     """
 
     dot_product: bool = True
@@ -80,6 +81,7 @@ class ModelTraits(Traits):
     is_sequential: bool = False
     factors_items: bool = False
     protects_members: bool = False
+    user_tables: int = 1
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class DefenseTraits(Traits):
         hides_members: it hides whose data a model was trained on, not an attribute.
         undisclosed_users: what becomes of users whose attribute is unknown, as a verb phrase.
         auto_rank: place among the defenses that `auto` tries, the cheapest first; 0 is never tried.
+        takes_tables: it has an option `tables`, the user tables that a model puts side by side in a vector.
         search_space: options that a search tries, with their ranges.
     """
 
@@ -120,6 +123,7 @@ class DefenseTraits(Traits):
     hides_members: bool = False
     undisclosed_users: str = "were not learned from"
     auto_rank: int = 0
+    takes_tables: bool = False
     search_space: Mapping[str, Range | Choice] = field(default_factory=dict)
 
 

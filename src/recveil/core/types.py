@@ -131,14 +131,12 @@ class TrainingHistory:
         valid: NDCG@10 of the validation items after each epoch in which they were ranked.
         best: the epoch whose model was kept, from 0.
         stopped: the sentence that says what broke, where training ended because a number was no longer finite.
-        went_on: whether a penalty that waited for the trained model was kept; None where none waited.
     """
 
     loss: list[float] = field(default_factory=list)
     valid: list[float] = field(default_factory=list)
     best: int = 0
     stopped: str | None = None
-    went_on: bool | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["apply_dropout", "make_layer", "make_table", "export_weights"]
+__all__ = ["apply_dropout", "draw_parameters", "export_weights", "make_layer", "make_table"]
 
 Layer = TypeVar("Layer", bound=torch.nn.Module)
 
@@ -53,6 +53,21 @@ def make_table(n: int, d: int, size: float, generator: torch.Generator) -> torch
     """
     start = torch.randn(n, d, generator=generator, device=generator.device)
     return torch.nn.Parameter(start * (size / d**0.5))
+
+
+@torch.no_grad()
+def draw_parameters(network: torch.nn.Module, std: float | None, generator: torch.Generator) -> None:
+    """Draw all tables and weight matrices from a normal distribution; None leaves them as they are.
+
+    Args:
+        network: the network; its biases and single numbers stay, so that a network of zeros is not the start.
+        std: standard deviation of the weights.
+        generator: source of the draws.
+    """
+    if std is not None:
+        for weight in network.parameters():
+            if weight.ndim > 1:
+                weight.normal_(0.0, std, generator=generator)
 
 
 def export_weights(network: torch.nn.Module) -> dict[str, NDArray[Any]]:

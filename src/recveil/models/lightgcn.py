@@ -17,7 +17,7 @@ from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
 from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
-from recveil.models.layers import make_table
+from recveil.models.layers import draw_parameters, make_table
 from recveil.models.networks import compute_user_table
 from recveil.models.sampling import (
     Positives,
@@ -52,6 +52,27 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
 but then a vector depends on the last few items only.
 """
 
+PROFILES: Mapping[str, Mapping[str, float]] = {
+    "raid2025": {
+        "embedding_size": 32,
+        "candidates": 1,
+        "learning_rate": 0.001,
+        "batch_size": 8192,
+        "epochs": 200,
+        "patience": 20,
+        "recency": 0.0,
+        "layers": 3,
+        "reg": 0.0001,
+        "start_std": 0.01,
+    },
+    "attrcloak2025": {"embedding_size": 32, "candidates": 1, "epochs": 40, "recency": 0.0},
+}
+"""Options by paper.
+
+RAID, appendix B.2: d = 32, uniform negatives, start N(0, 0.01^2), 200 epochs, no recency. Departs: Adam with 1e-3 in
+place of SGD with 1e-4, which hardly leaves its start; batches are ours. AttrCloak states no options: these are plain.
+"""
+
 
 @dataclass
 class LightGCN:
@@ -64,6 +85,8 @@ class LightGCN:
     Departs: the highest scored of `candidates` uniform negatives is used (`candidates=1` is the paper), and batches are
     large, because every step propagates the whole table through the whole graph. With `recency`, a user's newest pair
     weighs exp(recency) times as much as the oldest, as an edge and in the loss.
+
+    `start_std` draws tables and weights at the start from N(0, start_std^2); by default each has its own scale.
     """
 
     embedding_size: Width = 32
@@ -74,6 +97,7 @@ class LightGCN:
     reg: NonNegativeFloat = 1e-4
     candidates: Count = 8
     recency: Exponent = 0.0
+    start_std: PositiveFloat | None = None
     patience: Count = 20
     device: str | None = None
 
@@ -164,6 +188,7 @@ class _Graph(torch.nn.Module):
         self.options, self.pairs, self.graph, self.n_users = options, pairs, graph, pairs.n_users
         self.user = make_table(pairs.n_users, options.embedding_size, 0.1, generator)
         self.item = make_table(pairs.n_items, options.embedding_size, 0.1, generator)
+        draw_parameters(self, options.start_std, generator)
         self.cached: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def train(self, mode: bool = True) -> Self:

@@ -24,7 +24,7 @@ from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_generator as numpy_generator
 from recveil.core.random import make_torch_generator
-from recveil.core.types import Dataset, FloatArray, Split, TrainingHistory
+from recveil.core.types import Dataset, Split, TrainingHistory
 from recveil.metrics import ranking
 from recveil.models.networks import TrainableNetwork, compute_table, finish_table
 from recveil.models.sampling import draw_batches
@@ -77,13 +77,9 @@ def train_network(
 
     That is the epoch with the highest NDCG@10 of the validation items.
 
-    Without validation items all epochs run and the last one is kept. A penalty also keeps the last one, because the
-    best ranked epoch may come before the defense took effect; only while `covers_any_epoch` holds is the epoch kept
-    whose finished table ranks best.
-
-    If the penalty `waits_for_training`, the model is first trained undefended. The epochs after the best one are then
-    run again with the penalty, and one of them is kept only if its finished table ranks clearly better than the
-    finished table of the model that it started from.
+    Without validation items all epochs run and the last one is kept. With a penalty the last one is kept too, because
+    the best ranked epoch may come before the defense took effect; only epochs in which the penalty says that it
+    `has_taken_effect` are ranked, and the best of them is kept.
 
     Schedules of 200 epochs or more rank the validation items about a hundred times rather than after each epoch.
 
@@ -100,16 +96,7 @@ def train_network(
     """
     judge = _ValidationRanking(split) if split is not None and len(split.valid) else None
     run = _TrainingRun(network, judge, schedule, generator, TrainingHistory())
-    end = schedule.epochs if schedule.max_epochs is None else schedule.max_epochs
-    if judge is None or penalty is None or not penalty.waits_for_training:
-        run(range(end), penalty, label)
-        return run.history
-    run(range(end), None, label)
-    if not run.history.stopped:
-        remaining = range(run.history.best + 1, end)
-        penalty.begin(len(remaining))
-        run(remaining, penalty, f"{label}, defended", rival=judge(network, penalty))
-        run.history.went_on = run.history.best >= remaining.start
+    run(range(schedule.epochs if schedule.max_epochs is None else schedule.max_epochs), penalty, label)
     return run.history
 
 
@@ -129,14 +116,11 @@ class _TrainingRun:
         self.penalty_generator = make_torch_generator(seeds, self.generator.device)
         self.ranking_interval = max(1, self.schedule.epochs // _MAX_RANKED_EPOCHS)
 
-    def __call__(self, epochs: range, penalty: Penalty | None, label: str, *, rival: FloatArray | None = None) -> None:
-        """Run these epochs and return to the best one that was ranked.
-
-        `rival` is the NDCG@10 of each user by the network as it stands; an epoch has to beat it to be kept.
-        """
+    def __call__(self, epochs: range, penalty: Penalty | None, label: str) -> None:
+        """Run these epochs and return to the best one that was ranked."""
         network, schedule, history = self.network, self.schedule, self.history
         optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
-        last_good = best = None if rival is None else _copy_state(network)
+        last_good = best = None
         best_ndcg = -math.inf
         for epoch in track_progress(epochs, label, len(epochs)):
             _set_learning_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
@@ -150,14 +134,13 @@ class _TrainingRun:
                 break
             history.loss.append(float(losses.sum(1).mean()))
             last_good = _copy_state(network)
-            if self.judge is None or not (penalty is None or penalty.covers_any_epoch):
-                history.best = epoch
+            if self.judge is None or not (penalty is None or penalty.has_taken_effect(finish_table(network, None))):
+                history.best = epoch if best is None else history.best
                 continue
             if (epoch + 1) % self.ranking_interval and epoch + 1 < epochs.stop:
                 continue
-            ndcg = self.judge(network, penalty)
-            history.valid.append(float(ndcg.mean()))
-            if history.valid[-1] > best_ndcg and (rival is None or _is_clearly_better(ndcg, rival)):
+            history.valid.append(self.judge(network, penalty))
+            if history.valid[-1] > best_ndcg:
                 best_ndcg, history.best, best = history.valid[-1], epoch, last_good
             elif epoch - history.best >= schedule.patience:
                 break
@@ -203,10 +186,8 @@ def _run_epoch(
     for step in range(len(losses)):
         loss = network.loss(*(part[step] for part in batches))
         losses[step, 0] = loss.detach()
-        if penalty is not None and step % penalty.step_interval == 0:
-            # A penalty that is computed in one of several steps counts as many times: the same pull in less time.
-            block = blocks[step // penalty.step_interval % len(blocks)]
-            extra = penalty.step_interval * _compute_penalty(network, penalty, block)
+        if penalty is not None:
+            extra = _compute_penalty(network, penalty, blocks[step % len(blocks)])
             losses[step, 1] = extra.detach()
             loss = loss + extra
         optimizer.zero_grad()
@@ -272,8 +253,8 @@ class _ValidationRanking:
         self.held: Dataset = split.valid
         self.seen = ranking.collect_seen_items(split.train)
 
-    def __call__(self, network: TrainableNetwork, penalty: Penalty | None) -> FloatArray:
-        """Compute the NDCG@10 of each user who has a validation item."""
+    def __call__(self, network: TrainableNetwork, penalty: Penalty | None) -> float:
+        """Compute the mean NDCG@10 of the users who have a validation item."""
         table = finish_table(network, penalty)
         with torch.no_grad():
             ranks = ranking.rank(
@@ -282,12 +263,4 @@ class _ValidationRanking:
                 self.seen,
                 block=2**26 if table.is_cuda else None,
             )
-        return ranking.ndcg(ranks, 10)
-
-
-def _is_clearly_better(ndcg: FloatArray, rival: FloatArray) -> bool:
-    """Tell whether an NDCG is higher than its rival beyond chance.
-
-    The 95 % interval of the mean difference, paired by user, must lie above 0.
-    """
-    return ranking.estimate_difference(ndcg, rival).low > 0
+        return float(ranking.ndcg(ranks, 10).mean())

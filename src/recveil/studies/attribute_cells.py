@@ -12,6 +12,7 @@ import numpy as np
 from recveil.attacks.attribute.panels import parse_attackers
 from recveil.attacks.attribute.surfaces import build_view, join_releases
 from recveil.audits.attribute.audit import audit_attribute, list_records
+from recveil.audits.attribute.equal_classes import draw_equal_classes
 from recveil.audits.attribute.folds import CrossValidation
 from recveil.audits.attribute.numeric import NumericAudit, audit_numeric_attribute
 from recveil.audits.verdicts import TargetAudit
@@ -22,24 +23,23 @@ from recveil.core.timing import Clock
 from recveil.core.types import Attribute, Estimate, FloatArray, IntArray, Record, Split
 from recveil.data.io.attributes import join_attributes
 from recveil.data.sources.catalog import load_dataset_or_demo
-from recveil.data.splits import leave_one_out
 from recveil.defenses import DEFENSES
 from recveil.metrics import ranking
 from recveil.models.construction import make_model
 from recveil.studies.cell_results import AttributeDetails, Measurement, StoredTarget
 from recveil.studies.cells import Cell
 from recveil.studies.model_cache import cache_model, hash_targets
-from recveil.studies.rank_codec import pack_ranks
+from recveil.studies.rank_codec import pack_held_out, pack_ranks
 from recveil.workflows.defended_release import (
     ChosenDefense,
     DefendedRelease,
     ReleaseRecipe,
     measure_displacement,
-    rank_served_items,
     select_targets,
     train_and_defend,
 )
 from recveil.workflows.notes import merge_small_classes
+from recveil.workflows.ranking_protocol import DEFAULT_PROTOCOL, find_protocol
 
 __all__ = [
     "estimate_change",
@@ -85,13 +85,14 @@ def measure_attribute_cell(cell: Cell, cache: Path) -> Measurement:
         cell: the cell.
         cache: folder of trained models.
     """
-    clock, split = Clock(), load_split(cell.data)
+    clock, split = Clock(), load_split(cell.data, cell.rules.protocol)
     targets = select_cell_targets(split.train.attributes, cell)
     defended = release_cell(cell, cache, split, targets, clock)
+    protocol = find_protocol(cell.rules.protocol)
     assert defended.release.score is not None
     with clock.measure_step("rank"):
-        after = rank_served_items(defended.release.score, split, defended.platform)
-        before = rank_served_items(defended.undefended.score, split, split)
+        after = protocol.rank_test_items(defended.release.score, split, defended.platform)
+        before = protocol.rank_test_items(defended.undefended.score, split, split)
     records = _record_utility(cell, before, after, targets)
     vectors = defended.undefended.user_vectors_
     if defended.place and vectors.shape == defended.user_vectors.shape:
@@ -104,6 +105,7 @@ def measure_attribute_cell(cell: Cell, cache: Path) -> Measurement:
     details = AttributeDetails(
         ranks=pack_ranks(after),
         base=pack_ranks(before),
+        held_out=pack_held_out(after),
         test_share=make_folds(cell).test_share,
         targets={each.audit.target: _summarize_audit(each.audit) for each in audits},
         two_releases={each.audit.target: _summarize_audit(each.pair) for each in audits if each.pair is not None},
@@ -112,9 +114,9 @@ def measure_attribute_cell(cell: Cell, cache: Path) -> Measurement:
 
 
 @lru_cache(maxsize=2)
-def load_split(data: str) -> Split:
-    """Load a data set, its newest items held out; `demo` is one world, whatever the seed of a cell."""
-    return leave_one_out(load_dataset_or_demo(data, seed=0))
+def load_split(data: str, protocol: str = DEFAULT_PROTOCOL) -> Split:
+    """Load a data set, split as the protocol says; `demo` is one world, whatever the seed of a cell."""
+    return find_protocol(protocol).split_interactions(load_dataset_or_demo(data, seed=0))
 
 
 def select_cell_targets(attributes: Mapping[str, Attribute], cell: Cell) -> list[Attribute]:
@@ -156,7 +158,7 @@ def release_cell(cell: Cell, cache: Path, split: Split, targets: Sequence[Attrib
     model, defense = cell.choice("model"), cell.choice("defense")
 
     def make_cached(chosen: ChosenDefense | None) -> Recommender:
-        fresh = make_model(model.name, cell.data, model.options, cell.device)
+        fresh = make_model(model.name, cell.data, model.options, cell.device, profile=cell.rules.profile)
         training = {} if chosen is None else {"defense": cell.at["defense"], "targets": hash_targets(targets)}
         return cache_model(fresh, model.name, cache, training)
 
@@ -175,8 +177,11 @@ def _record_utility(
 ) -> list[Record]:
     """Record hit rate and NDCG at each k, the change against the undefended model, and NDCG of each class."""
     records = []
+    more = find_protocol(cell.rules.protocol).measures
     for k in cell.rules.k:
         hits, gain, base = ranking.hit_rate(after, k), ranking.ndcg(after, k), ranking.ndcg(before, k)
+        for name, measure in more.items():
+            records.append(_make_record(cell, "", cell.target, f"{name}@{k}", ranking.estimate_mean(measure(after, k))))
         records.append(_make_record(cell, "", cell.target, f"hit_rate@{k}", ranking.estimate_mean(hits)))
         records.append(_make_record(cell, "", cell.target, f"ndcg@{k}", ranking.estimate_mean(gain)))
         if not cell.choice("defense").is_undefended:
@@ -210,6 +215,9 @@ def _audit_targets(cell: Cell, defended: DefendedRelease, targets: Sequence[Attr
 
 
 def _audit_target(cell: Cell, x: FloatArray, target: Attribute) -> TargetAudit | NumericAudit:
+    if cell.rules.classes == "equal" and not target.is_numeric:
+        rows = draw_equal_classes(target, rng=make_generator(cell.seed, "equal classes"))
+        x, target = x[rows], target.take(rows)
     x = np.ascontiguousarray(x)
     if target.is_numeric:
         return audit_numeric_attribute(x, target, rules=make_folds(cell), seed=cell.seed)

@@ -17,6 +17,7 @@ from recveil.studies.contests import (
 )
 from recveil.studies.pooled_seeds import PooledCell
 from recveil.studies.tables import StudyContent, build_table, describe_seeds, make_column, make_row
+from recveil.workflows.ranking_protocol import find_protocol
 
 __all__ = ["build_attribute_content"]
 
@@ -26,6 +27,9 @@ TITLE_COORDINATES = {"panel": "{}", "surface": "surface {}", "leak_ratio": "{} o
 TIMED_STEPS = {"train undefended": "train undefended", "train": "train defended", "defend": "defend", "audit": "audit"}
 
 MEASURE_LABELS = {"ndcg": "NDCG", "hit_rate": "HR"}
+WHOLE_CATALOG = "Test item, whole catalog ranked."
+MORE_MEASURE_LABELS = {"full_ndcg": "NDCG over k hits", "capped_recall": "hits / min(k, test items)"}
+"""Measures of protocols that hold out several items."""
 
 
 def build_attribute_content(pooled: Sequence[PooledCell]) -> StudyContent:
@@ -97,7 +101,9 @@ def _choose_metric(cells: PooledCell, target: str, attack: str) -> str:
 
 def _build_ranking_table(title: str, group: Sequence[PooledCell]) -> StudyTable:
     settings = group[0].settings
-    measures = [(measure, k) for measure in MEASURE_LABELS for k in settings.k]
+    protocol = find_protocol(settings.protocol)
+    labels = MEASURE_LABELS | {name: MORE_MEASURE_LABELS[name] for name in protocol.measures}
+    measures = [(measure, k) for measure in labels for k in settings.k]
     rows = []
     for cells in group:
         values: dict[str, TableValue] = {"seeds": describe_seeds(cells)}
@@ -107,10 +113,11 @@ def _build_ranking_table(title: str, group: Sequence[PooledCell]) -> StudyTable:
                 values["change"] = cells.estimate_cost(settings.main_k)
                 values["displacement"] = cells.average_metric("displacement")
         rows.append(make_row(cells.at["defense"], values))
-    columns = [make_column(f"{measure}@{k}", f"{MEASURE_LABELS[measure]}@{k}", 4) for measure, k in measures]
+    columns = [make_column(f"{measure}@{k}", f"{labels[measure]}@{k}", 4) for measure, k in measures]
     columns.append(make_column("change", f"NDCG@{settings.main_k} change, %", 1, signed=True))
     columns += [make_column("displacement", "displacement"), make_column("seeds", "seeds")]
-    note = "Test item, whole catalog ranked; the change is paired by user, mean over the seeds first."
+    ranked = f"Held out, {protocol.split_note}. {protocol.ranking_note}" if protocol.test_share else WHOLE_CATALOG
+    note = f"{ranked} The change is paired by user, mean over the seeds first."
     return build_table(f"ranking: {title}", f"Ranking: {title}", note, columns, rows)
 
 

@@ -66,6 +66,7 @@ class AttributeDetails(_Stored):
     Attributes:
         ranks: ranks of the test items under the release, packed.
         base: ranks of the test items under the undefended model, packed.
+        held_out: number of test items of each user, packed; empty where every user has one.
         test_share: attacked users of a fold as a share of the known users.
         targets: audits of the attributes, and of their joint classes.
         two_releases: audits by attackers who hold the undefended table as well.
@@ -73,6 +74,7 @@ class AttributeDetails(_Stored):
 
     ranks: PackedRanks
     base: PackedRanks
+    held_out: PackedRanks = ""
     test_share: float = Field(gt=0)
     targets: dict[str, StoredTarget]
     two_releases: dict[str, StoredTarget] = {}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,6 +24,9 @@ VERSION = 1
 
 MAX_K = 200
 """Largest cut-off of a ranking measure: ranks are stored in one byte each, so it must stay well under 255."""
+
+LATER_SETTINGS = frozenset({"profile", "protocol", "classes", "demonstrate"})
+"""Settings that did not exist when the first studies were run."""
 
 UNDEFENDED = "none"
 """Name of a defense that does nothing."""
@@ -39,7 +42,11 @@ class Settings(BaseModel):
         unattacked: share of the users that settings were chosen on; they are not attacked.
         list_length: length of the lists in membership studies.
         user_minimum: interactions that a user must have in membership studies; 0 takes what the models need.
+        profile: paper whose options the models have, such as raid2025; empty for those tuned for the data set.
+        protocol: what is held out of each user and how it is ranked, such as leave-one-out or attrcloak2025.
+        classes: `equal` cuts the attacked users to classes of equal size, as RAID's attackers have them.
         seen: whether lists leave out seen items in membership studies.
+        demonstrate: a published mistake to commit on purpose in membership studies, such as label-leak.
         device: device to compute on; empty chooses one.
     """
 
@@ -51,8 +58,21 @@ class Settings(BaseModel):
     unattacked: Rate = 0.0
     list_length: Count = 100
     user_minimum: CountOrZero = 0
+    profile: str = ""
+    protocol: str = "leave-one-out"
+    classes: Literal["all", "equal"] = "all"
     seen: str = "excluded"
+    demonstrate: str = ""
     device: str = Field("", pattern=r"^(cpu|cuda(:\d+)?)?$")
+
+    def list_decisive(self, names: Collection[str]) -> dict[str, Any]:
+        """List the settings of these names that decide numbers.
+
+        Settings that came later are left out at their default, so that the ids of finished cells stay as they are.
+        """
+        defaults = {name: Settings.model_fields[name].default for name in LATER_SETTINGS}
+        settings = self.model_dump(include=set(names))
+        return {name: v for name, v in settings.items() if name not in defaults or v != defaults[name]}
 
     @property
     def main_k(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from recveil.attacks.membership import MEMBERSHIP_ATTACKS
 from recveil.audits.membership.audit import MembershipAudit, run_membership_attacks
+from recveil.audits.membership.demonstrations import check_mistake, write_warning
 from recveil.audits.membership.game import MembershipGame
 from recveil.audits.membership.item_source import ItemSource
 from recveil.audits.membership.platforms import ServingPolicy
@@ -39,7 +40,8 @@ def measure_membership_cell(cell: Cell, cache: Path) -> Measurement:
         cell: the cell.
         cache: folder of trained models.
     """
-    clock, scenario = Clock(), build_scenario(cell, cache)
+    clock, scenario, mistake = Clock(), build_scenario(cell, cache), cell.rules.demonstrate
+    check_mistake(mistake)
     with_vectors = bool(parse_attacks(cell))
     with clock.measure_step("make the game"):
         prepared = scenario.build(
@@ -51,7 +53,7 @@ def measure_membership_cell(cell: Cell, cache: Path) -> Measurement:
     records = [*_record_utility(cell, prepared.utility), *_record_attacks(cell, audit)]
     details = {
         "about": prepared.input.model_dump(mode="json"),
-        "notes": [*prepared.notes, *prepared.game.notes],
+        "notes": [*([write_warning(mistake)] if mistake else []), *prepared.notes, *prepared.game.notes],
         "attacks": _summarize_attacks(audit),
         "n": len(audit.users),
         "members": None if audit.truth is None else int(audit.truth.sum()),
@@ -77,6 +79,7 @@ def build_scenario(cell: Cell, cache: Path) -> TrainedScenario:
         shadow=_to_config(cell.choice("shadow")),
         policy=ServingPolicy(cell.at["serving"], cell.rules.seen, cell.rules.list_length),
         user_minimum=cell.rules.user_minimum or None,
+        shadow_data=cell.at.get("shadow_data") or None,
         defense=None if defense.is_undefended else _to_config(defense),
         wrap_model=wrap_model,
     )
@@ -125,7 +128,8 @@ def _parse_option(text: str) -> tuple[str, Any]:
 
 
 def _run_attacks(cell: Cell, game: MembershipGame) -> MembershipAudit:
-    return run_membership_attacks(game, parse_attacks(cell), seed=cell.seed, jointly=False)
+    mistake = cell.rules.demonstrate
+    return run_membership_attacks(game, parse_attacks(cell), seed=cell.seed, jointly=False, demonstrate=mistake)
 
 
 def _make_record(cell: Cell, attack: str, target: str, metric: str, estimate: Estimate) -> Record:

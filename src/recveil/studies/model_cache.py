@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recveil.core.device import resolve_device
-from recveil.core.protocols import FoldInRecommender, Penalty, Recommender
+from recveil.core.protocols import FoldInRecommender, OwnLossRecommender, Penalty, Recommender, UtilityLoss
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Split, TrainingHistory
 from recveil.models.persistence import load_model, save_model
 from recveil.studies.cells import VERSION
@@ -97,6 +97,15 @@ class CachedFoldInModel(CachedModel):
         return self.model.fold_in(histories, rng=rng)
 
 
+class CachedOwnLossModel(CachedFoldInModel):
+    """A cached recommender with a training loss of user vectors; all that have one can also fold in."""
+
+    def make_user_loss(self, train: Dataset, *, rng: np.random.Generator) -> UtilityLoss:
+        """Make the training loss of a table of user vectors, as the model does."""
+        assert isinstance(self.model, OwnLossRecommender)
+        return self.model.make_user_loss(train, rng=rng)
+
+
 def cache_model(model: Recommender, name: str, folder: Path, training: Mapping[str, Any] | None = None) -> CachedModel:
     """Wrap a model so that it is trained once for everything that decides it.
 
@@ -107,6 +116,8 @@ def cache_model(model: Recommender, name: str, folder: Path, training: Mapping[s
         training: what else takes part in training, such as a defense and the attributes it protects.
     """
     cached = CachedFoldInModel if isinstance(model, FoldInRecommender) else CachedModel
+    if isinstance(model, OwnLossRecommender):
+        cached = CachedOwnLossModel
     return cached(model, name, folder, training or {})
 
 

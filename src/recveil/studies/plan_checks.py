@@ -16,6 +16,7 @@ from recveil.studies.attribute_cells import make_folds, select_cell_targets
 from recveil.studies.cells import UNDEFENDED, Cell
 from recveil.studies.membership_cells import build_scenario, choose_item_source, parse_attacks
 from recveil.studies.plans import Plan
+from recveil.workflows.ranking_protocol import find_protocol
 
 __all__ = ["check_plan"]
 
@@ -56,6 +57,7 @@ class _Check:
             raise unknown_name("surface", surface, ("vectors", *VIEWS))
         if self._is_new("leak_ratio", cell.at["leak_ratio"]):
             make_folds(cell)
+        find_protocol(cell.rules.protocol)
 
     def check_membership_cell(self, cell: Cell) -> None:
         """Raise what would make this cell fail."""
@@ -77,7 +79,7 @@ class _Check:
     def _check_model(self, cell: Cell, axis: str) -> None:
         model = cell.choice(axis)
         if self._is_new("model", model):
-            make_model(model.name, cell.data, model.options, cell.device)
+            make_model(model.name, cell.data, model.options, cell.device, profile=cell.rules.profile)
 
     def _is_new(self, axis: str, value: object) -> bool:
         """Return whether this coordinate is met for the first time, and remember it."""

@@ -109,11 +109,21 @@ class MembershipGrid(_Strict):
     attack: list[str] = Field(default_factory=_read_default_attacks)
     defense: list[Method] = [ChosenMethod(name=UNDEFENDED)]
     generator: list[str] = ["factors"]
+    shadow_data: list[str] = [""]
     seed: list[SeedNumber] = [0]
 
 
 class Published(_Strict):
-    """A number of a paper, to be set beside ours; names are labels of the plan."""
+    """A number of a paper, to be set beside ours; names are labels of the plan.
+
+    Attributes:
+        of: the attacked attribute, where the target is several at once; the first by default.
+        ours: our measure, where it is not the paper's.
+        note: what to know of the number.
+        artifact: how the paper came to it, where that is shown to be a fault of the protocol.
+        setting: what is done otherwise here; the plan's own sentence by default.
+        unavailable: why it cannot be obtained.
+    """
 
     data: str = ""
     model: str = ""
@@ -123,13 +133,17 @@ class Published(_Strict):
     surface: str = ""
     leak_ratio: float | None = None
     shadow: str = ""
+    shadow_data: str = ""
     serving: str = ""
     generator: str = ""
     metric: str = ""
     attack: str = ""
     value: float | None = None
     ours: str = ""
+    of: str = ""
     note: str = ""
+    artifact: str = ""
+    setting: str = ""
     unavailable: str = ""
 
 
@@ -137,6 +151,7 @@ class _Document(_Strict):
     title: str
     source: str = ""
     about: str = ""
+    setting: str = ""
     kind: StudyKind
     grid: dict[str, Any]
     settings: dict[str, Any] = {}
@@ -153,14 +168,20 @@ class _Kind:
 
 
 KINDS: Mapping[str, _Kind] = {
-    "attribute": _Kind(AttributeGrid, frozenset({"k", "folds", "repeats", "unattacked", "device"})),
-    "membership": _Kind(MembershipGrid, frozenset({"list_length", "user_minimum", "seen", "device"})),
+    "attribute": _Kind(
+        AttributeGrid,
+        frozenset({"k", "folds", "repeats", "unattacked", "profile", "protocol", "classes", "device"}),
+    ),
+    "membership": _Kind(MembershipGrid, frozenset({"list_length", "user_minimum", "seen", "demonstrate", "device"})),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A plan at one size; `raw` is the document as it was read."""
+    """A plan at one size.
+
+    `setting` says what is done otherwise than in the paper; `raw` is the document as it was read.
+    """
 
     name: str
     size: str
@@ -171,6 +192,7 @@ class Plan:
     grid: AttributeGrid | MembershipGrid
     settings: Settings
     published: list[Published]
+    setting: str
     raw: Mapping[str, Any] = field(repr=False)
 
     @classmethod
@@ -204,6 +226,7 @@ class Plan:
             grid=_validate(shape, {**document.grid, **_select_keys(changes, shape)}, name, "grid"),
             settings=_validate(Settings, {**document.settings, **_select_keys(changes, Settings)}, name, "settings"),
             published=document.published,
+            setting=document.setting,
             raw=raw,
         )
 
@@ -220,11 +243,12 @@ class Plan:
                 "Shorten its lists, or split it into several plans."
             )
         _check_distinct(self.name, axes)
-        settings = self.settings.model_dump(include=set(KINDS[self.kind].settings))
+        settings = self.settings.list_decisive(KINDS[self.kind].settings)
         return [self._make_cell(dict(zip(axes, values, strict=True)), settings) for values in product(*axes.values())]
 
     def _make_cell(self, at: Mapping[str, Any], settings: Mapping[str, Any]) -> Cell:
         labels = {axis: v.title for axis, v in at.items() if isinstance(v, ChosenMethod)}
+        at = {axis: v for axis, v in at.items() if axis != "shadow_data" or v}  # ids of older cells stay as they are
         return Cell(self.kind, {axis: _to_coordinate(v) for axis, v in at.items()}, settings, labels)
 
 

@@ -18,6 +18,7 @@ from recveil.core.errors import DataError
 from recveil.core.types import Estimate, FloatArray
 from recveil.metrics.intervals import CONFIDENCE_LEVEL, estimate_advantage
 from recveil.metrics.ranking import Ranks, estimate_mean, hit_rate, ndcg
+from recveil.metrics.sampled_ranking import capped_recall, full_ndcg
 from recveil.studies.attribute_cells import estimate_change
 from recveil.studies.cell_results import AttributeDetails, CellResult, StoredTarget
 from recveil.studies.cells import UNDEFENDED, Cell, Settings
@@ -36,7 +37,12 @@ __all__ = [
 ]
 
 Measure = Callable[[Ranks, int], FloatArray]
-MEASURES: Mapping[str, Measure] = {"ndcg": ndcg, "hit_rate": hit_rate}
+MEASURES: Mapping[str, Measure] = {
+    "ndcg": ndcg,
+    "hit_rate": hit_rate,
+    "capped_recall": capped_recall,
+    "full_ndcg": full_ndcg,
+}
 SUMMARY_ATTACKS = ("headline", "two-releases")
 """Names in records that stand for a panel, not for an attacker."""
 
@@ -53,18 +59,19 @@ def pool_advantage(folds: Sequence[float], test_share: float, n: int) -> Estimat
     return replace(estimate, high=min(1.0, estimate.high))
 
 
-def average_over_seeds(ranks: Iterable[str], measure: Measure = ndcg, k: int = 10) -> FloatArray:
+def average_over_seeds(ranks: Iterable[str], measure: Measure = ndcg, k: int = 10, *, held_out: str = "") -> FloatArray:
     """Average a ranking measure over the seeds, for each user.
 
     Args:
         ranks: packed ranks, one text for each seed.
         measure: the measure.
         k: its cut-off.
+        held_out: number of test items of each user, packed; the same for all seeds.
 
     Raises:
         DataError: the seeds rank different numbers of users.
     """
-    values = [measure(unpack_ranks(text), k) for text in ranks]
+    values = [measure(unpack_ranks(text, held_out), k) for text in ranks]
     if len({len(each) for each in values}) > 1:
         raise DataError("Cells of one plan rank different numbers of users. Delete these results and run them again.")
     return np.asarray(np.mean(values, axis=0))
@@ -206,7 +213,8 @@ class PooledCell:
 
     def average_ranking(self, measure: str, k: int) -> FloatArray:
         """Average a ranking measure over the seeds, for each user."""
-        return average_over_seeds([details.ranks for details in self.details], MEASURES[measure], k)
+        ranks, held_out = [details.ranks for details in self.details], self.details[0].held_out
+        return average_over_seeds(ranks, MEASURES[measure], k, held_out=held_out)
 
     def estimate_ranking(self, measure: str, k: int) -> Estimate:
         """Estimate a ranking measure over users."""
@@ -214,7 +222,7 @@ class PooledCell:
 
     def estimate_cost(self, k: int = 10) -> Estimate:
         """Estimate the paired change of NDCG against the undefended models of the same seeds, in per cent."""
-        base = average_over_seeds([details.base for details in self.details], ndcg, k)
+        base = average_over_seeds([d.base for d in self.details], ndcg, k, held_out=self.details[0].held_out)
         return estimate_change(base, self.average_ranking("ndcg", k))
 
     def average_metric(self, metric: str) -> float | None:

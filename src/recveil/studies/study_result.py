@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from recveil.audits.membership.demonstrations import write_warning
 from recveil.core.results import StudyResult
 from recveil.core.study_parts import CellCounts, Failure, StudySettings
 from recveil.studies.attribute_tables import build_attribute_content
 from recveil.studies.membership_tables import build_membership_content
+from recveil.studies.plans import Plan
 from recveil.studies.pooled_seeds import pool_plan
 from recveil.studies.store import Store
 
@@ -37,9 +39,15 @@ def build_study_result(store: Store, command_line: Sequence[str] = ()) -> StudyR
         kind=plan.kind,
         title=plan.title,
         source=plan.source,
-        about=" ".join(plan.about.split()),
+        about=_describe_plan(plan),
         cells=CellCounts(wanted=wanted, done=done, failed=failed, missing=wanted - done - failed),
         failures=failures,
         settings=StudySettings(**plan.settings.model_dump()),
         **vars(build_content(pooled)),
     )
+
+
+def _describe_plan(plan: Plan) -> str:
+    """Return what the plan says of itself; a demonstration of a mistake is said first."""
+    mistake, about = plan.settings.demonstrate, " ".join(plan.about.split())
+    return f"{write_warning(mistake)} {about}" if mistake else about

@@ -62,6 +62,7 @@ class TuningConfig:
         seed: seed of the search, the models and the folds.
         device: device to compute on; empty chooses one.
         options: options of the model.
+        profile: paper whose options the model has; empty for those tuned for the data set.
     """
 
     data: str
@@ -75,6 +76,7 @@ class TuningConfig:
     seed: SeedNumber = 0
     device: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    profile: str = ""
 
     def __post_init__(self) -> None:
         check_fields(self, "")
@@ -93,7 +95,7 @@ class TuningConfig:
         }
         about = f"The setting that `recveil tune` chose for a budget of {self.budget:g} %, audited on the other users."
         title = f"{self.defense}, tuned for {self.target} on {self.data}, {self.model}"
-        settings = {"k": [5, 10, 20], "unattacked": SPARED_SHARE, "device": self.device}
+        settings = {"k": [5, 10, 20], "unattacked": SPARED_SHARE, "profile": self.profile, "device": self.device}
         raw = {"title": title, "about": about, "kind": "attribute", "grid": grid, "settings": settings}
         return Plan.parse(raw, name="tuned")
 
@@ -313,6 +315,7 @@ def _write_command(config: TuningConfig, chosen: TuningTrial) -> str:
     """Write the command that trains with this setting."""
     parts = ["recveil", "train", "--data", config.data, "--model", config.model]
     parts += [word for name, value in config.options.items() for word in ("--option", f"{name}={value}")]
+    parts += ["--profile", config.profile] if config.profile else []
     parts += ["--defense", config.defense, "--target", config.target.replace("+", ",")]
     parts += [word for name, value in chosen.options.items() for word in ("--defense-option", f"{name}={value}")]
     return shlex.join([*parts, "--seed", str(config.seed), "--out", "run"])

@@ -1,4 +1,4 @@
-"""Train, defend, release, rank: the step that `train`, `demo` and studies share.
+"""Train, defend, release: the step that `train`, `demo` and studies share.
 
 A defense acts at one of four places. Where it acts on the data or in training, the same model is trained without it
 as well, to compare with.
@@ -14,13 +14,13 @@ import numpy as np
 
 from recveil.core.device import deterministic_algorithms, use_one_thread
 from recveil.core.errors import DataError, UsageError, unknown_name
-from recveil.core.protocols import EmbeddingDefense, Recommender, UtilityLoss
+from recveil.core.protocols import EmbeddingDefense, OwnLossRecommender, Recommender, UtilityLoss
 from recveil.core.random import make_generator
 from recveil.core.timing import Clock
 from recveil.core.traits import DefenseTraits
 from recveil.core.types import Attribute, FloatArray, IntArray, Release, Split
 from recveil.defenses import DEFENSES
-from recveil.metrics.ranking import Ranks, collect_seen_items, count_known_as_misses, rank
+from recveil.metrics.ranking import collect_seen_items
 from recveil.models import MODELS
 from recveil.models.losses import make_bpr_loss
 from recveil.models.scoring import make_release, top_k
@@ -33,7 +33,6 @@ __all__ = [
     "defend_vectors",
     "describe_size_limit",
     "measure_displacement",
-    "rank_served_items",
     "select_targets",
     "stack_codes",
     "train_and_defend",
@@ -65,9 +64,15 @@ class ChosenDefense:
         """Where it acts: data, training, embeddings or lists."""
         return DEFENSES.traits(self.name).place
 
-    def make(self, device: str | None) -> Any:
-        """Make the defense; unknown names and options are errors with the nearest match."""
-        return DEFENSES.make(self.name, **{"device": device, **self.options})
+    def make(self, device: str | None, *, user_tables: int = 1) -> Any:
+        """Make the defense; unknown names and options are errors with the nearest match.
+
+        Args:
+            device: torch device.
+            user_tables: tables that the model puts side by side in a user vector.
+        """
+        tables = {"tables": user_tables} if DEFENSES.traits(self.name).takes_tables else {}
+        return DEFENSES.make(self.name, **{"device": device, **tables, **self.options})
 
     def check_size(self, n_users: int, d: int) -> None:
         """Refuse a table that is too large for the method, before time or memory is spent on it.
@@ -166,7 +171,8 @@ def train_and_defend(
         The release with everything that it is compared with.
     """
     place = "" if defense is None else defense.place
-    method = None if defense is None else defense.make(recipe.device)
+    tables = MODELS.traits(recipe.model_name).user_tables
+    method = None if defense is None else defense.make(recipe.device, user_tables=tables)
     if defense is not None and place == "embeddings":
         defense.check_size(split.train.n_users, 0)
     with clock.measure_step("train undefended"):
@@ -239,17 +245,6 @@ def defend_vectors(
         return defense(x, stack_codes(targets), rng=make_generator(seed, "cloak"), utility=utility)
 
 
-@use_one_thread()
-def rank_served_items(score: Callable[..., FloatArray], split: Split, platform: Split) -> Ranks:
-    """Rank each test item among what the platform would list.
-
-    A platform does not recommend what it takes for seen, so a test item that a defense wrote into the profile is a
-    miss.
-    """
-    seen = collect_seen_items(platform.train, platform.valid)
-    return count_known_as_misses(rank(score, split.test, seen), split.test, seen)
-
-
 def measure_displacement(before: FloatArray, after: FloatArray) -> float:
     """Return how far users were moved, as a share of their distance from the mean (root mean squares)."""
     spread = float(np.linalg.norm(before - before.mean(0)))
@@ -270,7 +265,6 @@ def _fit_defended(
         names = [target.name for target in targets]
         split = replace(split, train=method(split.train, names, rng=make_generator(seed, "defense")))
     else:
-        # The stream that a map after training would have: a map at the end of training is then the very same.
         penalty = method(targets, epochs=model.epochs, rng=make_generator(seed, "cloak"))
     with deterministic_algorithms():
         model.fit(split, penalty=penalty, rng=make_generator(seed, "train"))
@@ -289,8 +283,10 @@ def _release_vectors(model: Recommender, vectors: FloatArray, platform: Split, k
 
 
 def _utility_loss(recipe: ReleaseRecipe, model: Recommender, split: Split) -> UtilityLoss | None:
-    """Return the loss of a table of user vectors; None where scores are not products of vectors."""
+    """Return the loss of a table of user vectors: BPR for products of vectors, else the model's own, if it has one."""
+    rng = make_generator(recipe.seed, "loss")
+    if isinstance(model, OwnLossRecommender):
+        return model.make_user_loss(split.train, rng=rng)
     if not MODELS.traits(recipe.model_name).dot_product:
         return None
-    rng = make_generator(recipe.seed, "loss")
     return make_bpr_loss(split.train, model.item_vectors_, device=recipe.device, rng=rng)

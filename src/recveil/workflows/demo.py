@@ -22,9 +22,9 @@ from recveil.workflows.defended_release import (
     ChosenDefense,
     ReleaseRecipe,
     measure_displacement,
-    rank_served_items,
     train_and_defend,
 )
+from recveil.workflows.ranking_protocol import DEFAULT_PROTOCOL, find_protocol
 from recveil.workflows.utility import compare_rankings
 
 __all__ = ["run_demo"]
@@ -88,7 +88,8 @@ def _compare_releases(
     activity = np.bincount(world.dataset.user)
     compared = compare_audits(before, after, targets, protocol, clock=clock, activity=activity, past=False)
     assert released.release.score is not None
-    ranks = [rank_served_items(s, split, split) for s in (released.undefended.score, released.release.score)]
+    ranked = find_protocol(DEFAULT_PROTOCOL)
+    ranks = [ranked.rank_test_items(s, split, split) for s in (released.undefended.score, released.release.score)]
     result = CloakResult(
         command="demo",
         input=_summarize_world(world, before),

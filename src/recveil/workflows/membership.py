@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from recveil.attacks.membership import MEMBERSHIP_ATTACKS
 from recveil.attacks.membership.rules import RULES
 from recveil.audits.membership.audit import MembershipAudit, run_membership_attacks
+from recveil.audits.membership.demonstrations import check_mistake, write_warning
 from recveil.audits.membership.game import MembershipGame
 from recveil.audits.membership.item_source import ItemSource
 from recveil.audits.membership.observed_scenario import ObservedScenario
@@ -55,6 +56,7 @@ class MembershipConfig:
         inductive: attacks look at half of the target's users and score the other half.
         margin: an AUC closer than this to one half is called no leak.
         frontier: measure defenses and their prices on the audited data.
+        demonstrate: a published mistake to commit on purpose, such as label-leak; empty for none.
         seed: seed of everything random.
         device: device to compute on; None chooses one.
     """
@@ -64,12 +66,14 @@ class MembershipConfig:
     inductive: bool = False
     frontier: bool = False
     margin: Share = DEFAULT_MARGIN
+    demonstrate: str = ""
     seed: SeedNumber = 0
     device: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "")
         check_device(self.device)
+        check_mistake(self.demonstrate)
 
     @property
     def attack_names(self) -> list[str]:
@@ -105,7 +109,8 @@ class MembershipConfig:
 
     def attack(self, game: MembershipGame) -> MembershipAudit:
         """Run the rules and the attacks on one game."""
-        return run_membership_attacks(game, self.make_attacks(), seed=self.seed, inductive=self.inductive)
+        attacks, mistake = self.make_attacks(), self.demonstrate
+        return run_membership_attacks(game, attacks, seed=self.seed, inductive=self.inductive, demonstrate=mistake)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +123,7 @@ class MembershipRequest(MembershipConfig):
         options: options of the model.
         shadow_model: model that the attacker trains; the target's model and options by default.
         shadow_options: options of the shadow model.
+        shadow_data: data set of the shadow; the target's own by default.
         serving: lists of non-members: `"fold-in"`, `"popular"` or `"fold-in-all"` (members are folded in too).
         seen: seen items in lists: `"excluded"`, `"kept"` or `"paper"`.
         k: length of the lists.
@@ -135,6 +141,7 @@ class MembershipRequest(MembershipConfig):
     options: Mapping[str, Any] = field(default_factory=dict)
     shadow_model: str | None = None
     shadow_options: Mapping[str, Any] = field(default_factory=dict)
+    shadow_data: str | None = None
     serving: str = "fold-in"
     seen: str = "excluded"
     k: Count = 100
@@ -156,6 +163,7 @@ class MembershipRequest(MembershipConfig):
             shadow=MethodConfig(self.shadow_model or self.model, shadow_options),
             policy=ServingPolicy(self.serving, self.seen, self.k),
             user_minimum=self.user_minimum,
+            shadow_data=self.shadow_data,
             defense=None if self.defense is None else MethodConfig(self.defense, self.defense_options),
             references=ReferenceModels(self.references, self.signal, self.device) if self.needs_references else None,
         )
@@ -241,7 +249,8 @@ def _attack_scenario(
         empirical_epsilon=_estimate_epsilon(audit, prepared.privacy, config.seed),
         frontier=frontier,
         timings=clock.seconds,
-        warnings=[*prepared.notes, *findings.notes],
+        warnings=_list_warnings(config, [*prepared.notes, *findings.notes]),
+        demonstration=config.demonstrate,
     )
     return result.model_copy(update={"advice": advise_on_members(result)}), prepared, audit
 
@@ -252,6 +261,14 @@ def _measure_frontier(
     if not config.frontier or not isinstance(scenario, TrainedScenario):
         return None
     return build_membership_frontier(scenario, margin=config.margin, seed=config.seed, device=config.device)
+
+
+def _list_warnings(config: MembershipConfig, notes: list[str]) -> list[str]:
+    """List the notes; the warning of a demonstration stands first and once."""
+    if not config.demonstrate:
+        return notes
+    warning = write_warning(config.demonstrate)
+    return [warning, *(note for note in notes if note != warning)]
 
 
 def run_membership_on_data(

@@ -17,7 +17,7 @@ from recveil.core.files import write_atomically
 from recveil.core.option_types import Count, SeedNumber, check_fields
 from recveil.core.outputs import check_outputs
 from recveil.core.privacy_parts import PrivacyGuarantee
-from recveil.core.protocols import PrivateRecommender
+from recveil.core.protocols import PrivateRecommender, Recommender
 from recveil.core.result_parts import DefenseSummary, InputSummary, Utility
 from recveil.core.results import TrainingConfig, TrainResult
 from recveil.core.run_folders import check_run_folder, replace_files
@@ -25,9 +25,7 @@ from recveil.core.timing import Clock
 from recveil.core.types import Attribute, Dataset, Split
 from recveil.data.io.release_files import write_attributes, write_lists, write_vectors
 from recveil.data.sources.catalog import find_data, load_dataset_or_demo
-from recveil.data.splits import leave_one_out
 from recveil.defenses import DEFENSES
-from recveil.metrics import ranking
 from recveil.models.construction import make_model
 from recveil.models.persistence import save_model
 from recveil.workflows.audit_protocol import AuditProtocol, collect_notes, collect_results
@@ -36,23 +34,15 @@ from recveil.workflows.defended_release import (
     DefendedRelease,
     ReleaseRecipe,
     measure_displacement,
-    rank_served_items,
     select_targets,
     train_and_defend,
 )
 from recveil.workflows.inputs import RUN_FILES, RUN_SIGNS
 from recveil.workflows.notes import list_notes
+from recveil.workflows.ranking_protocol import DEFAULT_PROTOCOL, RankingProtocol, find_protocol
 from recveil.workflows.utility import compare_rankings
 
 __all__ = ["TrainRequest", "train_dataset", "train_run"]
-
-WENT_ON = {
-    False: "Training with the defense did not make the validation items rank clearly better. The released model is the "
-    "one trained without it, with the map at the end.",
-    True: "Training with the defense made the validation items rank clearly better, and was kept.",
-}
-"""What became of a defense that waits until the model has been trained."""
-
 
 GUARANTEE_LOST = (
     "The defense learned from other users without noise, so the guarantee of the model no longer holds for what "
@@ -73,6 +63,8 @@ class TrainRequest:
         k: length of the lists.
         seed: the same seed gives the same model.
         device: torch device.
+        profile: paper whose options the model has, such as raid2025; empty for those tuned for the data set.
+        protocol: what is held out and how it is ranked; see `RANKING_PROTOCOLS`.
         command_line: what made this result, kept in it.
     """
 
@@ -84,11 +76,18 @@ class TrainRequest:
     k: Count = 100
     seed: SeedNumber = 0
     device: str | None = None
+    profile: str = ""
+    protocol: str = DEFAULT_PROTOCOL
     command_line: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_fields(self, "")
         check_device(self.device)
+        find_protocol(self.protocol)
+
+    def make_model(self) -> Recommender:
+        """Make the untrained model."""
+        return make_model(self.model, self.data, self.options, self.device, profile=self.profile)
 
 
 def train_run(request: TrainRequest, out: Path) -> TrainResult:
@@ -98,7 +97,7 @@ def train_run(request: TrainRequest, out: Path) -> TrainResult:
     compare with: that takes as long again.
     """
     _check_defense(request)
-    make_model(request.model, request.data, request.options, request.device)
+    request.make_model()
     for name in RUN_FILES:
         check_outputs({"out": out / name}, [("data", find_data(request.data))])
     check_run_folder(out, RUN_FILES, signs=RUN_SIGNS)
@@ -122,23 +121,24 @@ def train_dataset(
 
 
 def _train(data: Dataset, request: TrainRequest) -> tuple[TrainResult, DefendedRelease]:
-    clock, split = Clock(), leave_one_out(data)
+    clock, protocol = Clock(), find_protocol(request.protocol)
+    split = protocol.split_interactions(data)
     targets = _select_targets(data, request)
     recipe = ReleaseRecipe(
         request.model,
-        lambda chosen: make_model(request.model, request.data, request.options, request.device),
+        lambda chosen: request.make_model(),
         request.k,
         request.seed,
         request.device,
     )
     released = train_and_defend(recipe, split, targets, request.defense, clock=clock)
     with clock.measure_step("measure"):
-        utility = _measure_utility(released, split, targets)
+        utility = _measure_utility(released, split, targets, protocol)
     privacy, audits = _state_guarantee(released, request), {}
     if request.defense is not None and released.user_vectors.shape[1]:
-        protocol = AuditProtocol(seed=request.seed, device=request.device, max_repeats=2)
+        rules = AuditProtocol(seed=request.seed, device=request.device, max_repeats=2)
         with clock.measure_step("audit"):
-            audits = _audit_both(released, targets, protocol)
+            audits = _audit_both(released, targets, rules)
     history = released.model.history_
     result = TrainResult(
         input=InputSummary(
@@ -194,15 +194,18 @@ def _select_targets(data: Dataset, request: TrainRequest) -> list[Attribute]:
     return select_targets(dict(data.attributes), list(request.targets), request.data, numbers=numbers)
 
 
-def _measure_utility(released: DefendedRelease, split: Split, targets: Sequence[Attribute]) -> Utility:
+def _measure_utility(
+    released: DefendedRelease, split: Split, targets: Sequence[Attribute], protocol: RankingProtocol
+) -> Utility:
     """Measure the ranking of what is released and, beside a defense, of the undefended model."""
     assert released.release.score is not None
-    after = rank_served_items(released.release.score, split, released.platform)
-    measures = ranking.compute_measures(after)
+    after = protocol.rank_test_items(released.release.score, split, released.platform)
+    measures, note = protocol.measure(after), protocol.ranking_note
     if not targets:
-        return Utility(after=measures)
-    before = rank_served_items(released.undefended.score, split, split)
-    compared = compare_rankings(before, after, [target for target in targets if not target.is_numeric])
+        return Utility(after=measures, note=note)
+    before = protocol.rank_test_items(released.undefended.score, split, split)
+    classes = [target for target in targets if not target.is_numeric]
+    compared = compare_rankings(before, after, classes, measures=protocol.measures, note=note)
     return compared.model_copy(update={"after": {**compared.after, **measures}})
 
 
@@ -225,7 +228,9 @@ def _build_config(request: TrainRequest, released: DefendedRelease, targets: Seq
         model=request.model,
         options={f.name: vars(model)[f.name] for f in fields(model) if f.init},
         defense=_summarize_defense(request, released, targets),
-        split="leave-one-out: last item for the test, the one before it for validation",
+        profile=request.profile,
+        protocol=request.protocol,
+        split=find_protocol(request.protocol).split_note,
         k=request.k,
         seed=request.seed,
     )
@@ -236,10 +241,7 @@ def _summarize_defense(
 ) -> DefenseSummary | None:
     if request.defense is None:
         return None
-    before, after, history = released.undefended.user_vectors_, released.user_vectors, released.model.history_
-    notes = list_notes(after, targets, request.defense.name)
-    if history is not None and history.went_on is not None:
-        notes.append(WENT_ON[history.went_on])
+    before, after = released.undefended.user_vectors_, released.user_vectors
     options = dict(request.defense.options)
     return DefenseSummary(
         name=request.defense.name,
@@ -247,7 +249,7 @@ def _summarize_defense(
         targets=[target.name for target in targets],
         displacement=measure_displacement(before, after) if before.shape == after.shape else float("nan"),
         options=options,
-        notes=notes,
+        notes=list_notes(after, targets, request.defense.name),
     )
 
 

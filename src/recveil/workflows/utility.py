@@ -27,9 +27,11 @@ from recveil.models import MODELS
 from recveil.models.losses import make_bpr_loss
 from recveil.models.persistence import load_model
 from recveil.models.scoring import top_k
+from recveil.workflows.ranking_protocol import DEFAULT_PROTOCOL, Measure, find_protocol
 
 __all__ = [
     "Recommendations",
+    "RunConfig",
     "compare_rankings",
     "load_run_data",
     "recommendations_from_files",
@@ -136,7 +138,7 @@ def recommendations_from_files(vectors: Vectors, items: Path, interactions: Path
     return Recommendations(split, lambda users, x: np.asarray(x @ table.x.T), table.x, everyone, note, history)
 
 
-class _RunConfig(BaseModel):
+class RunConfig(BaseModel):
     """What is read of a run's configuration."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
@@ -144,11 +146,12 @@ class _RunConfig(BaseModel):
     model: str
     data: str
     seed: SeedNumber
+    protocol: str = DEFAULT_PROTOCOL
 
 
 def recommendations_from_run(run: Path, vectors: Vectors) -> Recommendations:
     """Serve by the model in a folder that `recveil train` wrote, on the data it was trained on."""
-    name, data, rows = load_run_data(run, vectors)
+    config, data, rows = load_run_data(run, vectors)
     model = load_model(run / "model")
     known, trained = (len(model.user_vectors_), len(model.item_vectors_)), (data.n_users, data.n_items)
     if known != trained:
@@ -156,22 +159,27 @@ def recommendations_from_run(run: Path, vectors: Vectors) -> Recommendations:
             f"The model in {run} knows {known[0]:,} users and {known[1]:,} items, and the data that it was trained on "
             f"have {trained[0]:,} and {trained[1]:,}. Train it again."
         )
-    items = model.item_vectors_ if MODELS.traits(name).dot_product else None
-    return Recommendations(leave_one_out(data), model.score, items, rows)
+    items = model.item_vectors_ if MODELS.traits(config.model).dot_product else None
+    return Recommendations(find_protocol(config.protocol).split_interactions(data), model.score, items, rows)
 
 
-def load_run_data(run: Path, vectors: Vectors) -> tuple[str, Dataset, IntArray]:
-    """Return the model's name, the data it was trained on, and the row of each of its users in the table."""
+def load_run_data(run: Path, vectors: Vectors) -> tuple[RunConfig, Dataset, IntArray]:
+    """Return the run's configuration, the data it was trained on, and the row of each of its users in the table."""
     path = run / "config.json"
     config = read_json_document(
-        path, _RunConfig, name=str(path), advice="It names the data that the model was trained on: train it again."
+        path, RunConfig, name=str(path), advice="It names the data that the model was trained on: train it again."
     )
     data = load_dataset_or_demo(config.data, seed=config.seed)
-    return config.model, data, require_positions(data.user_ids, vectors.ids, config.data, "user")
+    return config, data, require_positions(data.user_ids, vectors.ids, config.data, "user")
 
 
 def compare_rankings(
-    before: ranking.Ranks, after: ranking.Ranks, attributes: Iterable[Attribute], *, note: str = ""
+    before: ranking.Ranks,
+    after: ranking.Ranks,
+    attributes: Iterable[Attribute],
+    *,
+    measures: Mapping[str, Measure] | None = None,
+    note: str = "",
 ) -> Utility:
     """Compare ranking quality before and after, overall and for each class, paired by user.
 
@@ -179,10 +187,11 @@ def compare_rankings(
         before: ranks of the held-out items without the defense.
         after: the same with it.
         attributes: attributes whose classes are compared; they are indexed by the users of the ranks.
+        measures: measures beside hit rate and NDCG.
         note: what to know of the numbers.
     """
-    measures = {"hit_rate": ranking.hit_rate, "ndcg": ranking.ndcg}
-    values = {f"{name}@{k}": (f(before, k), f(after, k)) for name, f in measures.items() for k in CUTOFFS}
+    compared = {"hit_rate": ranking.hit_rate, "ndcg": ranking.ndcg, **(measures or {})}
+    values = {f"{name}@{k}": (f(before, k), f(after, k)) for name, f in compared.items() for k in CUTOFFS}
     headline = {name: values[name] for name in HEADLINE_MEASURES}
     per_class = {
         attribute.name: {

@@ -10,15 +10,7 @@ from recveil.core.types import Attribute
 from recveil.defenses import DEFENSES
 from recveil.defenses.training.penalties import NoPenalty
 
-MEMBERS = {
-    "begin",
-    "covers_any_epoch",
-    "finish",
-    "needs_items",
-    "start_epoch",
-    "step_interval",
-    "waits_for_training",
-}
+MEMBERS = {"finish", "has_taken_effect", "needs_items", "start_epoch"}
 GENDER = Attribute("gender", np.array([0, 1, 0, 1, -1]), ("f", "m"))
 TRAINING = pytest.mark.parametrize("name", [t.name for t in DEFENSES.all_traits() if t.place == "training"])
 
@@ -33,9 +25,7 @@ def test_every_penalty_declares_all_members(name: str) -> None:
     penalty = make_penalty(name, GENDER)
     assert set(dir(penalty)) >= MEMBERS
     assert penalty.needs_items == (name == "rap")
-    assert penalty.step_interval == (16 if name == "raid" else 1)
-    assert penalty.waits_for_training == (name == "raid")
-    penalty.begin(2)
+    assert not penalty.has_taken_effect(torch.zeros(5, 2))
 
 
 @TRAINING

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from recveil.attacks.membership.rules import RULES, learn_rule_directions, score_rules
+from recveil.audits.membership.demonstrations import LABEL_LEAK, check_mistake, leak_labels, write_warning
 from recveil.audits.membership.game import MembershipGame
 from recveil.core.errors import DataError, UsageError
 from recveil.core.membership_parts import MembershipAttackResult, OperatingPoint
@@ -57,6 +58,7 @@ def run_membership_attacks(
     seed: int,
     inductive: bool = False,
     jointly: bool = True,
+    demonstrate: str = "",
 ) -> MembershipAudit:
     """Run the rules and the attacks on a game.
 
@@ -68,6 +70,7 @@ def run_membership_attacks(
             looking at the lists of the users that they score. They never see the members.
         jointly: the intervals of all AUCs hold together with 95 % probability (Sidak). With ten single intervals, one
             table in four without a leak would raise an alarm. False gives single intervals, as in the papers.
+        demonstrate: a published mistake to commit on purpose; see `demonstrations`. Empty for none.
 
     Returns:
         The audit; without results where the members of the target are not known.
@@ -77,18 +80,25 @@ def run_membership_attacks(
         DataError: an attack returned scores that are not finite, or not one for each user.
     """
     looked_at, users = _choose_users(len(game.target.lists), inductive=inductive, seed=seed)
+    check_mistake(demonstrate)
     reference, target = game.target.take(looked_at), game.target.take(users)
+    worlds = game.shadows
+    if demonstrate == LABEL_LEAK:
+        worlds = leak_labels(game.shadows, reference, None if game.truth is None else game.truth[looked_at])
     scored = _score_by_rules(game.shadows, target)
     for name, attack in attacks.items():
         if name in scored:
             raise UsageError(f"'{name}' is the name of a rule or of another attack. Give the attack another name.")
-        fitted = attack.fit(game.shadows, reference=reference, rng=make_generator(seed, "membership", name))
+        fitted = attack.fit(
+            worlds, reference=None if demonstrate else reference, rng=make_generator(seed, "membership", name)
+        )
         scored[name] = _score_by_attack(name, fitted, game.shadows, target)
     truth = None if game.truth is None else game.truth[users]
     level = CONFIDENCE_LEVEL ** (1 / len(scored)) if jointly else CONFIDENCE_LEVEL
     results = {} if truth is None else _evaluate_scores(truth, scored, level)
     scores = {name: entry.scores for name, entry in scored.items()}
-    return MembershipAudit(results, scores, users, truth, game.notes)
+    notes = [write_warning(demonstrate), *game.notes] if demonstrate else game.notes
+    return MembershipAudit(results, scores, users, truth, notes)
 
 
 def _choose_users(n: int, *, inductive: bool, seed: int) -> tuple[IntArray, IntArray]:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from recveil.audits.membership.game import MembershipGame, build_game
 from recveil.audits.membership.item_source import (
     ItemSource,
@@ -41,13 +43,18 @@ from recveil.core.privacy_parts import PrivacyGuarantee
 from recveil.core.protocols import ListDefense, PrivateRecommender, Recommender
 from recveil.core.random import make_generator
 from recveil.core.types import ReferenceSignals
-from recveil.data.member_split import FilterCounts, MemberSplit, split_three_ways
+from recveil.data.member_split import FilterCounts, MemberPart, MemberSplit, split_three_ways
 from recveil.data.sources.catalog import find_data, load_dataset_or_demo
 from recveil.defenses import DEFENSES
 from recveil.models import MODELS
 from recveil.models.construction import make_model
 
 __all__ = ["MethodConfig", "PreparedScenario", "TrainedScenario"]
+
+UNRELATED_SPACES = (
+    "Shadow and target are different data sets. Their item vectors were learned apart and share no axes, so attacks on "
+    "difference vectors can carry over little more than lengths."
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ class TrainedScenario:
         shadow: the model that the attacker trains.
         policy: how lists are served.
         user_minimum: interactions that a user must have; 20, or 5 with a sequential model.
+        shadow_data: data set that the attacker trains the shadow on; a third of the target's users by default.
         defense: a defense of the lists.
         references: reference models, for the attacks that need them.
         wrap_model: see `WrapModel`.
@@ -99,6 +107,7 @@ class TrainedScenario:
     shadow: MethodConfig
     policy: ServingPolicy = ServingPolicy()
     user_minimum: int | None = None
+    shadow_data: str | None = None
     defense: MethodConfig | None = None
     references: ReferenceModels | None = None
     wrap_model: WrapModel = keep_model
@@ -106,6 +115,8 @@ class TrainedScenario:
     def __post_init__(self) -> None:
         if self.references is None:
             return
+        if self.shadow_data is not None:
+            raise UsageError("Reference models are trained on users of the target. Leave out `shadow_data` or them.")
         self.references.check_policy(self.policy)
         if self.defense is not None:
             raise UsageError(
@@ -115,7 +126,8 @@ class TrainedScenario:
 
     def list_paths(self) -> list[tuple[str, Path | None]]:
         """List all files that are read, each with the name of its argument."""
-        return [("data", find_data(self.data))]
+        more = [] if self.shadow_data is None else [("shadow_data", find_data(self.shadow_data))]
+        return [("data", find_data(self.data)), *more]
 
     @property
     def has_references(self) -> bool:
@@ -146,18 +158,24 @@ class TrainedScenario:
         defense = None if self.defense is None else _make_list_defense(self.defense)
         split = self.split_users(seed)
         table = self._get_item_table(items, split, seed=seed, device=device) if with_item_vectors else None
+        shadow_table = table
+        if self.shadow_data is not None:
+            outside = self._split_data(self.shadow_data, seed)
+            if with_item_vectors:
+                shadow_table = self._get_item_table(items, outside, seed=seed, device=device)
+            split = replace(split, shadow=_name_users(outside.shadow, self.shadow_data))
         parts = {"shadow": split.shadow, "target": split.target}
         trained = {
             role: train_platform(part, models[role], self.policy, rng=make_generator(seed, "membership", role))
             for role, part in parts.items()
         }
         signals = self._collect_signals(split, trained["target"], seed=seed, device=device)
-        vectors = None if table is None else table.vectors
-        shadow, target = trained["shadow"].serve_lists(vectors), trained["target"].serve_lists(vectors, signals)
+        vectors, shadow_vectors = (None if each is None else each.vectors for each in (table, shadow_table))
+        shadow, target = trained["shadow"].serve_lists(shadow_vectors), trained["target"].serve_lists(vectors, signals)
         prepared = PreparedScenario(
             game=_build_game_of_split(shadow, target, split),
             input=self._describe_input(split, table),
-            notes=_describe_filters(split.filtered),
+            notes=[*_describe_filters(split.filtered), *([] if self.shadow_data is None else [UNRELATED_SPACES])],
             filtered=FilteredCounts(**asdict(split.filtered)),
             utility=MembershipUtility(after=measure_hit_rates(target)),
             references=self._describe_references(trained["target"].model),
@@ -171,12 +189,16 @@ class TrainedScenario:
 
     def _make_model(self, role: str, device: str | None) -> Recommender:
         config = self.shadow if role == "shadow" else self.target
-        return self.wrap_model(config.name, make_model(config.name, self.data, config.options, device))
+        data = self.shadow_data or self.data if role == "shadow" else self.data
+        return self.wrap_model(config.name, make_model(config.name, data, config.options, device))
 
     def split_users(self, seed: int) -> MemberSplit:
         """Split the users in three parts, by this seed."""
+        return self._split_data(self.data, seed)
+
+    def _split_data(self, name: str, seed: int) -> MemberSplit:
         user_minimum, item_minimum = self.minimums
-        data = load_dataset_or_demo(self.data, seed=seed)
+        data = load_dataset_or_demo(name, seed=seed)
         rng = make_generator(seed, "membership", "parts")
         return split_three_ways(data, user_minimum=user_minimum, item_minimum=item_minimum, rng=rng)
 
@@ -218,6 +240,7 @@ class TrainedScenario:
             item_vectors="none" if table is None else table.source,
             model=self.target.name,
             shadow_model=self.shadow.name,
+            shadow_data=self.shadow_data,
             serving=ServingRule(**asdict(self.policy)),
             user_minimum=user_minimum,
             item_minimum=item_minimum,
@@ -249,6 +272,12 @@ def _defend(
         before=prepared.game,
         static=_build_game_of_split(shadow, defended_target, split),
     )
+
+
+def _name_users(part: MemberPart, data: str) -> MemberPart:
+    """Name the users by their data set, because two data sets may number different people alike."""
+    ids = np.array([f"{data}:{user}" for user in part.data.user_ids])
+    return replace(part, data=replace(part.data, user_ids=ids))
 
 
 def _find_guarantee(model: Recommender) -> PrivacyGuarantee | None:

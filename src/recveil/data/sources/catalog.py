@@ -18,7 +18,7 @@ from recveil.core.types import Dataset
 from recveil.data.cleaning import NO_CLEANING, Cleaning, clean_dataset
 from recveil.data.io import archive
 from recveil.data.io.tables import RawTables, find_file, read_raw
-from recveil.data.sources import amazon, kuaisar, lastfm, lfm2b, modcloth, movielens, prepared
+from recveil.data.sources import amazon, kuaisar, lastfm, lfm2b, modcloth, movielens, prepared, renttherunway
 from recveil.data.sources.source import Source
 from recveil.data.synthetic import make_demo_world
 
@@ -41,6 +41,7 @@ SOURCES: dict[str, Source] = {
     **lfm2b.SOURCES,
     **kuaisar.SOURCES,
     **modcloth.SOURCES,
+    **renttherunway.SOURCES,
     **amazon.SOURCES,
     **prepared.SOURCES,
 }
@@ -179,7 +180,9 @@ def _read_location(place: Path, name: str) -> RawTables:
         if inner is not None and source and source.markers:
             with archive.open_folder(inner) as unpacked:
                 return source.read(unpacked)
-        return source.read(folder) if source and not source.markers else read_raw(folder)
+        if source is None:
+            return read_raw(folder)
+        return source.read_prepared(folder) if source.markers else source.read(folder)
 
 
 def _read_unnamed(path: Path, name: str) -> tuple[str, RawTables]:

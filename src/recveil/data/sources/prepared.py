@@ -46,6 +46,12 @@ SOURCES: dict[str, Source] = {
         lastfm.CITATION,
         "andrew-griffen/tidytaddy",
     ),
+    "lastfm-1k-gnnuers": _describe_prepared(
+        "Last.FM-1K as cut for GNNUERS: 268 users, with gender and age group; for loaders, too few users for tables",
+        lastfm.LICENSE,
+        lastfm.CITATION,
+        "amirreza-m95/robustCErec",
+    ),
     "book-crossing-caserec": _describe_prepared(
         "Book-Crossing as cleaned for CaseRecommender, with age and country",
         "Free for research with citation.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recveil.data.cleaning import NO_CLEANING, Cleaning
-from recveil.data.io.tables import RawTables
+from recveil.data.io.tables import RawTables, read_raw
 
 __all__ = ["Source"]
 
@@ -26,6 +26,7 @@ class Source:
         url: address of the official file; None if it has to be downloaded by hand.
         checksum: `md5:` or `sha256:` and the digest that the publisher gives; None if none was found.
         cleaning: cleaning that `load_dataset` applies by default.
+        read_prepared: reads prepared Parquet tables that lie in the folder in place of the official files.
     """
 
     title: str
@@ -37,3 +38,4 @@ class Source:
     url: str | None = None
     checksum: str | None = None
     cleaning: Cleaning = NO_CLEANING
+    read_prepared: Callable[[Path], RawTables] = read_raw

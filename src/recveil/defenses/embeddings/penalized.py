@@ -24,7 +24,7 @@ from recveil.core.types import UNDISCLOSED, Attribute, FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table
 from recveil.defenses.embeddings.transformers import EmbeddingTransformer
 from recveil.defenses.training.adversarial import Adversarial
-from recveil.defenses.training.raid import RaidPaper
+from recveil.defenses.training.raid import Raid
 
 __all__ = ["AdversarialPoT", "Penalized", "RaidPoT"]
 
@@ -156,4 +156,4 @@ class AdversarialPoT(Penalized):
 class RaidPoT(Penalized):
     """RAID's pull to the barycenter of the classes, on a table that is already trained."""
 
-    defense: TrainingDefense = field(default_factory=RaidPaper)
+    defense: TrainingDefense = field(default_factory=Raid)

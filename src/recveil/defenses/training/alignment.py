@@ -1,7 +1,7 @@
-"""Alignments of RAID: a place for each user such that all classes become one distribution.
+"""The alignment of RAID: a place for each user such that all classes become one distribution.
 
-An alignment reads the whole table and returns a place for each user. With `renew` it computes the common target of all
-classes (the barycenter); otherwise users are only led to the last one.
+It reads the whole table and returns a place for each user. With `renew` it computes the common target of all classes
+(the barycenter); otherwise users are only led to the last one.
 """
 
 from __future__ import annotations
@@ -14,19 +14,12 @@ import numpy as np
 import torch
 from sklearn.cluster import kmeans_plusplus
 
-from recveil.core.random import make_torch_generator
 from recveil.core.types import FloatArray, IntArray
-from recveil.defenses.embeddings.cells import plan_cells
-from recveil.defenses.embeddings.gaussian import carry_gaussian
-from recveil.defenses.embeddings.sliced import carry_rounds
 from recveil.transport.barycenter import Barycenter, fit_barycenter, fit_free_barycenter
 from recveil.transport.distances import compute_squared_distances, compute_typical_distance
 from recveil.transport.sinkhorn import sinkhorn
 
-__all__ = ["SEEDINGS", "Alignment", "Atoms", "ClassMaps", "Places", "draw_far_apart", "draw_stratified"]
-
-ROUNDS_IN_TRAINING = 10
-"""Rounds of `sliced` in training, where only the direction of the moves matters; the final map has all rounds."""
+__all__ = ["SEEDINGS", "Alignment", "Atoms", "Places", "draw_far_apart", "draw_stratified"]
 
 SOLVER_TOLERANCE = 1e-2
 """Gap of the barycenter, and mass at wrong atoms; users move on before either matters more."""
@@ -54,7 +47,7 @@ class Alignment(Protocol):
 
 @dataclass(eq=False)
 class Atoms:
-    """The paper's alignment: a barycenter on atoms drawn among the users; a place is the mean of a user's atoms.
+    """A barycenter on atoms drawn among the users; a place is the mean of a user's atoms.
 
     Attributes:
         codes: class of each user.
@@ -102,48 +95,6 @@ class Atoms:
         )
         self.potentials = plan.potentials
         return Places(*plan.project_points(self.center.atoms))
-
-
-@dataclass(eq=False)
-class ClassMaps:
-    """Our alignment: continuous class maps as in `gaussian` or `sliced`, which keep users distinct.
-
-    The maps are fitted when the target is renewed. In between each user keeps its displacement, less the mean progress
-    of its class since then, else the classes would move past each other.
-
-    Attributes:
-        codes: class of each user.
-        rng: source of the axes.
-        sliced: use the rounds of `sliced`, else Gaussian transport.
-        device: where maps are computed; where the vectors are by default.
-        displacement: displacement of each user at the last renewal.
-    """
-
-    codes: torch.Tensor
-    rng: np.random.Generator
-    sliced: bool
-    device: str | None
-    displacement: torch.Tensor | None = field(init=False, default=None)
-
-    def __call__(self, x: torch.Tensor, *, renew: bool) -> Places:
-        """Return the places that the class maps carry the users to."""
-        if renew or self.displacement is None:
-            start = x.double() if self.device is None else x.double().to(self.device)
-            self.sizes = torch.bincount(self.codes)[:, None]
-            self.displacement, self.lead = self._carry_users(start).to(x) - x, self._measure_lead(x)
-        progress = self._measure_lead(x) - self.lead
-        return Places(x + self.displacement - progress[self.codes], x.new_zeros(len(x)))
-
-    def _carry_users(self, x: torch.Tensor) -> torch.Tensor:
-        (cells,) = plan_cells(self.codes.cpu().numpy(), minimum=0)
-        if not self.sliced:
-            return carry_gaussian(x, [cells])
-        return carry_rounds(x, cells, ROUNDS_IN_TRAINING, make_torch_generator(self.rng, x.device), keep_map=False)[0]
-
-    def _measure_lead(self, x: torch.Tensor) -> torch.Tensor:
-        """Measure how far the mean of each class is from the mean of all users."""
-        means = x.new_zeros(len(self.sizes), x.shape[1]).index_add_(0, self.codes, x) / self.sizes
-        return means - x.mean(0)
 
 
 def draw_stratified(x: FloatArray, codes: IntArray, count: int, rng: np.random.Generator) -> IntArray:

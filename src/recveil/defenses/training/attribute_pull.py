@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,45 +11,68 @@ from recveil.core.types import Attribute
 from recveil.defenses.training.alignment import Alignment
 from recveil.transport.distances import compute_typical_distance
 
-__all__ = ["Pull"]
+__all__ = ["UNITS", "Pull"]
+
+UNITS = ("relative", "raw")
+"""Units of a squared way: the median squared distance of two users, or none."""
+
+MIN_PROGRESS = 0.05
+"""Share of the way left that users cover in an epoch while they still come nearer to the barycenter."""
+
+MAX_CHANCE_RATIO = 2.0
+"""Variance between classes, as a multiple of what chance gives, up to which the class means are together."""
 
 
 class Pull:
-    """A loss for each user who discloses the attribute: the squared way left, over the median squared distance.
+    """A loss for each user who discloses the attribute: the squared way left to the user's place.
 
     Args:
         attribute: the attribute.
         align: function that makes the alignment from the codes of these users.
+        unit: unit of a squared way; see `UNITS`.
+        tables: tables side by side in a vector; with the relative unit each is measured by its own median distance.
         weighting: `equal` for the sum over classes of the mean over their users, `size` for the mean over users.
-        along: a place moves along with its user, so that the pull keeps its direction and length whatever else the
-            user learns.
     """
 
     def __init__(
-        self, attribute: Attribute, align: Callable[[torch.Tensor], Alignment], *, weighting: str, along: bool
+        self,
+        attribute: Attribute,
+        align: Callable[[torch.Tensor], Alignment],
+        *,
+        unit: str,
+        tables: int,
+        weighting: str,
     ) -> None:
-        self.align, self.weighting, self.along = align, weighting, along
+        self.align, self.unit, self.tables, self.weighting = align, unit, tables, weighting
         self.known = np.flatnonzero(attribute.known)
         present, codes = np.unique(attribute.codes[self.known], return_inverse=True)
         self.n_classes = len(present)
         self.class_codes = np.full(len(attribute.codes), self.n_classes)  # the last class: undisclosed users
         self.class_codes[self.known] = codes
         self.alignment: Alignment | None = None
+        self.age = 0  # epochs since the barycenter was renewed
+        self.way_left = self.last_way_left = float("inf")
+
+    @property
+    def has_stalled(self) -> bool:
+        """Whether the users hardly came nearer to the barycenter in the last epoch."""
+        return self.age > 1 and self.way_left > (1 - MIN_PROGRESS) * self.last_way_left
 
     def refresh_aim(self, table: torch.Tensor, *, renew: bool) -> None:
-        """Compute from the whole table where each user should go; `renew` computes a new common target."""
+        """Compute from the whole table where each user should go; `renew` computes a new barycenter."""
         if self.alignment is None:
             self._move_to_device(table.device)
+            renew = True
         assert self.alignment is not None
-        x = table[self.rows].float()
+        raw = table[self.rows].float()
+        if renew:
+            self.factors = self._measure_factors(raw)
+        x = raw * self.factors
         places = self.alignment(x, renew=renew)
-        self.scale = compute_typical_distance(x)
-        aim = places.toward - x if self.along else places.toward
-        self.aim = x.new_zeros(table.shape).index_copy(0, self.rows, aim)
+        self.age = 1 if renew else self.age + 1
+        self.aim = x.new_zeros(table.shape).index_copy(0, self.rows, places.toward)
         self.spread = x.new_zeros(len(table)).index_copy(0, self.rows, places.spread)
-        if self.along:  # loss and slope do not depend on the steps, so both are computed here for all users
-            self.loss = self.weights * (self.aim.square().sum(1) + self.spread) / self.scale
-            self.slope = -2 * self.weights[:, None] * self.aim / self.scale
+        self.last_way_left, self.way_left = self.way_left, float((x - places.toward).square().sum())
 
     def __call__(self, users: torch.Tensor, vectors: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """Return the loss of a batch whose users stand for all users.
@@ -63,32 +85,30 @@ class Pull:
             vectors: their vectors.
             counts: how often each row of the batch counts.
         """
-        if self.along:
-            loss: torch.Tensor = _Along.apply(vectors, self.loss, self.slope, users, counts)  # type: ignore[no-untyped-call]
-            return loss
-        squared_way = (vectors - self.aim[users]).square().sum(1) + self.spread[users]
-        return (self.weights[users] * counts * squared_way).sum() / self.scale
+        squared_way = (vectors * self.factors - self.aim[users]).square().sum(1) + self.spread[users]
+        return (self.weights[users] * counts * squared_way).sum()
+
+    def is_together(self, table: torch.Tensor) -> bool:
+        """Tell whether the class means differ by little more than those of random classes would."""
+        x = table[self.rows].float() * self.factors
+        x = x - x.mean(0)
+        sizes = torch.bincount(self.codes, minlength=self.n_classes)[:, None]
+        means = x.new_zeros(self.n_classes, x.shape[1]).index_add_(0, self.codes, x) / sizes
+        between, total = float((sizes * means.square()).sum()), float(x.square().sum())
+        return between * len(x) <= MAX_CHANCE_RATIO * (self.n_classes - 1) * total
+
+    def _measure_factors(self, x: torch.Tensor) -> torch.Tensor:
+        """Measure by what each column is multiplied, so that squared ways have the unit."""
+        if self.unit == "raw":
+            return x.new_ones(x.shape[1])
+        parts = x.tensor_split(self.tables, dim=1)
+        return torch.cat([part.new_full((part.shape[1],), compute_typical_distance(part) ** -0.5) for part in parts])
 
     def _move_to_device(self, device: torch.device) -> None:
         """Move codes and weights to the device of the vectors, and make the alignment there."""
         self.rows, codes = (torch.as_tensor(a, device=device) for a in (self.known, self.class_codes))
-        own = codes[self.rows]
-        sizes = torch.bincount(own).float()
-        by_class = 1 / sizes if self.weighting == "equal" else torch.full_like(sizes, 1 / len(own))
+        self.codes = codes[self.rows]
+        sizes = torch.bincount(self.codes).float()
+        by_class = 1 / sizes if self.weighting == "equal" else torch.full_like(sizes, 1 / len(self.codes))
         self.weights = torch.cat([by_class, by_class.new_zeros(1)])[codes]  # zero for undisclosed users
-        self.alignment = self.align(own)
-
-
-class _Along(torch.autograd.Function):
-    """Loss and slope of all users, looked up for the users of a batch, in few kernels."""
-
-    @staticmethod
-    def forward(ctx: Any, vectors: torch.Tensor, loss: torch.Tensor, slope: torch.Tensor, *batch: torch.Tensor) -> Any:
-        users, counts = batch
-        ctx.save_for_backward(slope, users, counts)
-        return torch.dot(loss[users], counts).to(vectors.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        slope, users, counts = ctx.saved_tensors
-        return slope[users] * (counts * gradients[0])[:, None], None, None, None, None
+        self.alignment = self.align(self.codes)

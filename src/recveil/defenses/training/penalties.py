@@ -11,15 +11,13 @@ class PlainPenalty:
     """Members of a penalty (`core.protocols.Penalty`) that most defenses share; subclasses add the loss."""
 
     needs_items = False
-    step_interval = 1
-    covers_any_epoch = False
-    waits_for_training = False
-
-    def begin(self, epochs: int) -> None:
-        """Do nothing: the penalty acts from the first epoch on."""
 
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """Do nothing before an epoch."""
+
+    def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
+        """Return False, so that the last epoch is kept."""
+        return False
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
         """Return the table as it was trained."""

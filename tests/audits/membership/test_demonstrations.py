@@ -1,0 +1,79 @@
+"""A published mistake makes a perfect attack out of nothing, and the result says that it was committed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recveil.attacks.membership import MEMBERSHIP_ATTACKS
+from recveil.audits.membership.audit import run_membership_attacks
+from recveil.audits.membership.demonstrations import LABEL_LEAK, MISTAKES
+from recveil.audits.membership.game import MembershipGame
+from recveil.core.errors import UsageError
+from recveil.core.types import Shadow, Watched
+from recveil.workflows.membership import MembershipRequest, run_membership_on_data
+
+N_USERS, N_ITEMS, D = 120, 300, 60
+
+
+def make_world(seed: int) -> tuple[Watched, np.ndarray]:
+    """Histories, lists and members that have nothing to do with each other."""
+    rng = np.random.default_rng(seed)
+    histories = [rng.choice(N_ITEMS, 20, replace=False) for _ in range(N_USERS)]
+    lists = np.stack([rng.choice(N_ITEMS, 10, replace=False) for _ in range(N_USERS)])
+    vectors = np.random.default_rng(0).normal(size=(N_ITEMS, D)).astype(np.float32)
+    return Watched(histories, lists, vectors), rng.permutation(np.arange(N_USERS) % 2 == 0)
+
+
+def play(demonstrate: str) -> tuple[float, list[str]]:
+    (shadow, known), (target, truth) = make_world(1), make_world(2)
+    attack = MEMBERSHIP_ATTACKS.make(
+        "dlmia", device="cpu", pretrain=150, reweight=False, kl_weight=0.001, batch_size=60
+    )
+    game = MembershipGame([Shadow(shadow, known)], target, truth)
+    audit = run_membership_attacks(game, {"dlmia": attack}, seed=0, demonstrate=demonstrate)
+    return audit.attacks["dlmia"].auc.value, audit.notes
+
+
+@pytest.mark.thorough
+def test_the_label_leak_turns_guessing_into_near_certainty_and_without_it_guessing_is_back() -> None:
+    honest, notes = play("")
+    assert abs(honest - 0.5) < 0.15
+    assert not any("DEMONSTRATION" in note for note in notes)
+    leaked, notes = play(LABEL_LEAK)
+    assert leaked > 0.95
+    assert notes[0].startswith("DEMONSTRATION, not an audit: the true members of the target")
+
+
+def test_a_mistake_that_is_not_offered_is_refused() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'label-leak'"):
+        play("label-leek")
+    (shadow, known), (target, _) = make_world(1), make_world(2)
+    game = MembershipGame([Shadow(shadow, known)], target, None)
+    with pytest.raises(UsageError, match="needs the true members"):
+        run_membership_attacks(game, {}, seed=0, demonstrate=LABEL_LEAK)
+    assert list(MISTAKES) == [LABEL_LEAK]
+
+
+@pytest.mark.thorough
+def test_the_document_names_the_mistake_and_warns_first() -> None:
+    request = MembershipRequest(data="demo", model="puresvd", attacks=["biased"], demonstrate=LABEL_LEAK, k=20)
+    result = run_membership_on_data(request)
+    assert result.demonstration == LABEL_LEAK
+    assert result.warnings[0].startswith("DEMONSTRATION")
+    assert sum(note.startswith("DEMONSTRATION") for note in result.warnings) == 1
+
+
+@pytest.mark.thorough
+def test_a_shadow_of_another_data_set_is_split_and_factored_apart(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{user},{item}" for user in range(90) for item in rng.choice(60, 25, replace=False)]
+    path = tmp_path / "other.csv"
+    path.write_text("user_id,item_id\n" + "\n".join(rows) + "\n")
+    request = MembershipRequest(
+        data="demo", model="puresvd", options={"embedding_size": 8}, attacks=["biased"], shadow_data=str(path), k=10
+    )
+    result = run_membership_on_data(request)
+    assert result.input.shadow_data == str(path)
+    assert any("share no axes" in note for note in result.warnings)
+    assert "biased" in result.attacks
