@@ -8,12 +8,15 @@ class that the fit did not meet, takes only the part that needs no label.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
 import torch
 
 from recveil.core.errors import DataError
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import find_cells
+from recveil.defenses.embeddings.few_rows import FEW_ROWS, AffineRows, RowCarrier, SlicedRows, scale_rows
 from recveil.defenses.embeddings.score_maps import ScoreMap
 from recveil.transport.quantile_alignment import KNOTS, interpolate_shifts
 
@@ -131,11 +134,27 @@ class FittedMap:
         """Carry users by their codes; -1 for undisclosed attributes."""
         if x.ndim != 2 or x.shape[1] != self.dimensions:
             raise DataError(f"The map is for vectors of {self.dimensions} dimensions; got a table of shape {x.shape}.")
+        if len(x) <= FEW_ROWS and device.type == "cpu":
+            return self._carry_few_rows(x, codes)
         start = torch.tensor(x, device=device).double()
         moved = scale_to_norm(start, self.norm)
         for keys, stage in self.stages:
             moved = _move_to(stage, device)(moved, torch.as_tensor(find_cells(codes, keys), device=device))
         return blend_tables(start, moved, self.strength)
+
+    def _carry_few_rows(self, x: FloatArray, codes: IntArray) -> FloatArray:
+        """Carry a few users without torch."""
+        start = np.asarray(x, dtype=np.float64)
+        moved = scale_rows(start, self.norm)
+        for (keys, _), stage in zip(self.stages, self._row_carriers, strict=True):
+            moved = stage.carry_rows(moved, find_cells(codes, keys))
+        out: FloatArray = (start + self.strength * (moved - start)).astype(np.float32)
+        return out
+
+    @cached_property
+    def _row_carriers(self) -> list[RowCarrier]:
+        """The stages as arrays, converted when a few users come for the first time."""
+        return [_make_row_carrier(stage) for _, stage in self.stages]
 
 
 def scale_to_norm(x: torch.Tensor, norm: float) -> torch.Tensor:
@@ -147,6 +166,24 @@ def blend_tables(start: torch.Tensor, moved: torch.Tensor, strength: float) -> F
     """Return the table a share `strength` of the straight way from one table to the other."""
     out: FloatArray = torch.lerp(start, moved, strength).to(torch.float32).cpu().numpy()
     return out
+
+
+def _make_row_carrier(stage: Carrier) -> RowCarrier:
+    if isinstance(stage, ScoreMap):
+        return _ScoreRows(stage)
+    kind = AffineRows if isinstance(stage, AffineMap) else SlicedRows
+    return kind.from_tensors(stage.to_tensors())
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoreRows:
+    """A `ScoreMap`, which is computed in NumPy anyway."""
+
+    stage: ScoreMap
+
+    def carry_rows(self, x: FloatArray, cells: IntArray) -> FloatArray:
+        """Carry rows; `cells` are not looked at."""
+        return self.stage.carry_rows(x)
 
 
 def _move_to(stage: Carrier, device: torch.device) -> Carrier:

@@ -1,0 +1,123 @@
+"""Fitted maps for one or a few users, in NumPy: a service carries one vector at a time.
+
+On so few rows torch spends its time on calls and on converting the tables of all rounds; here the tables are converted
+once, when the map is first used. The results are those of `fitted_maps` up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recveil.core.types import FloatArray, IntArray
+from recveil.transport.quantile_alignment import KNOT_REACH, KNOTS
+
+__all__ = ["FEW_ROWS", "AffineRows", "RowCarrier", "SlicedRows", "scale_rows"]
+
+FEW_ROWS = 16
+"""Rows up to which NumPy is faster than torch."""
+
+PAD_KNOTS = 2
+"""Knots beyond each end, where the shift is constant: places need not be cut to the knots."""
+
+_PLACES_PER_UNIT = np.float32((KNOTS - 1) / (2 * KNOT_REACH))
+_MIDDLE_PLACE = np.float32((KNOTS - 1) / 2 + PAD_KNOTS)
+
+
+class RowCarrier(Protocol):
+    """One stage of a map, for few rows."""
+
+    def carry_rows(self, x: FloatArray, cells: IntArray) -> FloatArray:
+        """Carry rows in float64 by the cells of their users."""
+
+
+@dataclass(frozen=True, eq=False)
+class AffineRows:
+    """An `AffineMap` as arrays."""
+
+    center: FloatArray
+    A: FloatArray
+    m: FloatArray
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> Self:
+        """Convert the tensors of an `AffineMap`."""
+        return cls(*(tensors[name].detach().cpu().double().numpy() for name in ("center", "A", "m")))
+
+    def carry_rows(self, x: FloatArray, cells: IntArray) -> FloatArray:
+        """Carry rows by the map of their cell; cell -1 is the last entry."""
+        out = np.empty_like(x)
+        for k in set(cells.tolist()):
+            rows = cells == k
+            out[rows] = (x[rows] - self.center[k]) @ self.A[k] + self.m
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class SlicedRows:
+    """A `SlicedMap` as arrays in float32.
+
+    Attributes:
+        m: (d,) center.
+        to: axes of each round.
+        back: way back from the axes.
+        shifts: (R, K, d * knots) shift at each knot as the real part, the step to the next one as the imaginary part:
+            both are then fetched at once.
+        first: (d,) place of the first knot of each axis.
+    """
+
+    m: NDArray[np.float32]
+    to: tuple[NDArray[np.float32], ...]
+    back: tuple[NDArray[np.float32], ...]
+    shifts: NDArray[np.complex64]
+    first: NDArray[np.float32]
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> Self:
+        """Convert the tensors of a `SlicedMap`."""
+        m, to, back, shifts = (tensors[name].detach().cpu().float().numpy() for name in ("m", "to", "back", "shifts"))
+        if not len(to):
+            return cls(m, (), (), np.empty((0, 0, 0), np.complex64), np.empty(0, np.float32))
+        padded = np.pad(shifts, [(0, 0)] * 3 + [(PAD_KNOTS, PAD_KNOTS)], mode="edge")
+        pairs = padded + 1j * np.diff(padded, axis=-1, append=padded[..., -1:])
+        first = np.arange(len(m), dtype=np.float32) * padded.shape[-1]
+        to, back = (np.ascontiguousarray(axes) for axes in (to, back))
+        return cls(m, tuple(to), tuple(back), pairs.reshape(*shifts.shape[:2], -1).astype(np.complex64), first)
+
+    def carry_rows(self, x: FloatArray, cells: IntArray) -> FloatArray:
+        """Carry rows by the rounds of their cell; cell -1 stays where it is."""
+        out = x.copy()
+        for k in set(cells.tolist()) - {-1} if self.to else ():
+            rows = cells == k
+            out[rows] = self._carry_cell(x[rows].astype(np.float32), k)
+        return out
+
+    def _carry_cell(self, x: NDArray[np.float32], k: int) -> NDArray[np.float32]:
+        """Carry rows of one cell by all rounds; each is `interpolate_shifts`, in as few calls as possible."""
+        y = x - self.m
+        one = np.ones_like(y)  # arrays, since a ufunc takes longer to convert a number than to add an array
+        units, middle = one * _PLACES_PER_UNIT, one * _MIDDLE_PLACE
+        for to, back, shifts in zip(self.to, self.back, self.shifts, strict=True):
+            z = y.dot(to)
+            place = np.abs(z)
+            place += one
+            np.divide(z, place, out=place)
+            place *= units
+            place += middle
+            share, knot = np.modf(place)
+            knot += self.first
+            near = shifts[k].take(knot.astype(np.intp))
+            share *= near.imag
+            share += near.real
+            y += share.dot(back)
+        return y + self.m
+
+
+def scale_rows(x: FloatArray, norm: float) -> FloatArray:
+    """Scale all rows to this length; 0 leaves them alone."""
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300) * norm if norm else x
