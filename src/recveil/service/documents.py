@@ -29,6 +29,7 @@ __all__ = [
     "JobRecord",
     "JobState",
     "MapDocument",
+    "MethodList",
     "SessionBody",
     "TableDocument",
     "TableList",
@@ -95,6 +96,13 @@ class HealthDocument(Part):
     version: str
     map: bool
     needs_token: bool
+
+
+class MethodList(Part):
+    """Defenses and attacker panels that jobs can name."""
+
+    defenses: list[str]
+    panels: list[str]
 
 
 class SessionBody(Part):

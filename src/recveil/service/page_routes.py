@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
 from recveil.service.context import ERRORS, ServiceContext, read_context
-from recveil.service.documents import HealthDocument, JobState, SessionBody
+from recveil.service.documents import HealthDocument, JobOptions, JobState, MethodList, SessionBody
 from recveil.service.guards import COOKIE_NAME
 from recveil.service.prometheus import CONTENT_TYPE, Labels
 
@@ -47,6 +47,16 @@ async def check_health(request: Request) -> HealthDocument:
         map=context.served is not None,
         needs_token=context.sessions.token is not None,
     )
+
+
+@router.get("/methods", tags=["service"], responses={**ERRORS})
+def list_methods() -> MethodList:
+    """List the defenses and attacker panels that jobs can name."""
+    from recveil.attacks.attribute.panels import panel_names
+    from recveil.defenses import DEFENSES
+
+    able = [t.name for t in DEFENSES.all_traits() if t.place == "embeddings" and not t.for_comparison]
+    return MethodList(defenses=[JobOptions().method, *sorted(able)], panels=list(panel_names()))
 
 
 @router.get("/metrics", tags=["service"], response_class=Response, responses={**ERRORS})

@@ -62,6 +62,7 @@ class ServedMap:
     needs_labels: bool
     drift: Drift | None = None
     _window: list[FloatArray] = field(default_factory=list)
+    _window_rows: int = 0
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
@@ -164,8 +165,9 @@ class ServedMap:
     def _collect_rows(self, x: FloatArray) -> None:
         with self._lock:
             self._window.append(x)
-            if sum(map(len, self._window)) < WINDOW_ROWS:
+            self._window_rows += len(x)
+            if self._window_rows < WINDOW_ROWS:
                 return
-            window, self._window = np.concatenate(self._window), []
+            window, self._window, self._window_rows = np.concatenate(self._window), [], 0
         assert self.saved.drift is not None
         self.drift = self.saved.drift.measure_drift(window)

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from recveil.core.errors import DataError, UsageError
@@ -62,6 +63,7 @@ class ServiceSettings:
         return not self.allowed_hosts or name.lower() in (*LOCAL_NAMES, self.host, *self.allowed_hosts)
 
 
+@cache
 def is_loopback(host: str) -> bool:
     """Tell whether only this machine can reach the address."""
     if host == "localhost":
