@@ -45,12 +45,12 @@ def draw_users(n: int = N_USERS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     return (rng.standard_normal((n, 4)) + 2 * np.eye(2, 4)[codes]).astype(np.float32), codes
 
 
-def make_table(n: int = N_USERS, **names: str) -> bytes:
+def make_table(n: int = N_USERS, **names: Any) -> bytes:
     """Return a Parquet file of vectors and genders; `id` and `vectors` rename its columns."""
     x, codes = draw_users(n)
     lists = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), 4)
     gender = np.array(["F", "M"], dtype=object)[codes]
-    gender[:5] = None
+    gender[: names.get("undisclosed", 5)] = None
     columns = {names.get("id", "user_id"): np.arange(n), names.get("vectors", "embedding"): lists, "gender": gender}
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)
@@ -69,11 +69,11 @@ def save_map(path: Path, method: str) -> Path:
     return path
 
 
-def wait_for_job(client: TestClient, job_id: str, seconds: float = 120) -> dict[str, Any]:
+def wait_for_job(client: TestClient, job_id: str, seconds: float = 400) -> dict[str, Any]:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         job: dict[str, Any] = client.get(f"/jobs/{job_id}").json()
         if job["state"] in ("done", "failed"):
             return job
-        time.sleep(0.02)
+        time.sleep(0.1)
     raise AssertionError("the job does not end")

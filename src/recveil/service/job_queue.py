@@ -156,11 +156,9 @@ class JobQueue:
             except OSError as error:
                 sentence = f"The job failed: the system refused its worker ({error.strerror}). Start the job again."
             with self._changed:
-                self._running = None
+                self._running, self._is_busy = None, False
                 sentence = "The service ended while the job ran. Start the job again." if self._is_stopped else sentence
             self._settle(record, sentence)
-            with self._changed:
-                self._is_busy = False
 
     def _next_job(self) -> JobRecord | None:
         """Wait for a job and return it as running; None at the end of the service."""

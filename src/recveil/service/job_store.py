@@ -89,7 +89,8 @@ class JobStore:
     def remove_table(self, name: str) -> None:
         """Remove a table and its files."""
         with self._lock:
-            shutil.rmtree(self.table_folder(self._tables.pop(name).id), ignore_errors=True)
+            shutil.rmtree(self.table_folder(name), ignore_errors=True)
+            del self._tables[name]
 
     def is_table_in_use(self, name: str) -> bool:
         """Whether a job that waits or runs needs the table."""
@@ -140,11 +141,12 @@ class JobStore:
     def remove_job(self, name: str) -> None:
         """Remove a job and its files."""
         with self._lock:
-            shutil.rmtree(self.job_folder(self._jobs.pop(name).id), ignore_errors=True)
+            shutil.rmtree(self.job_folder(name), ignore_errors=True)
+            del self._jobs[name]
 
     def job_folder(self, name: str) -> Path:
         """Return the folder of a job that is known."""
-        return self.folder / "jobs" / (self._jobs[name].id if name in self._jobs else name)
+        return self.folder / "jobs" / self._jobs[name].id
 
     def read_progress(self, name: str) -> JobProgress | None:
         """Return the step that a job is at, if it has said so."""
