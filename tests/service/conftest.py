@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 
 from recveil.service.application import create_app
@@ -32,6 +35,28 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., TestClient]]:
             return stack.enter_context(TestClient(app, base_url=address))
 
         yield start
+
+
+@pytest.fixture
+def live_service(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """A function that serves on a free port of loopback: (launch, **settings) -> address."""
+    servers: list[tuple[uvicorn.Server, Thread]] = []
+
+    def start(*, launch: Any = InlineWorker, **settings: Any) -> str:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        app = create_app(ServiceSettings(folder=tmp_path / "service", port=port, **settings), launch=launch)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        servers.append((server, thread))
+        return f"http://127.0.0.1:{port}"
+
+    yield start
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join(20)
 
 
 @pytest.fixture

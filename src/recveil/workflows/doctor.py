@@ -16,6 +16,7 @@ OPTIONAL = {
     "altair": "pip install 'recveil[report]' for reports",
     "vl-convert-python": "pip install 'recveil[report]' for reports",
     "xgboost-cpu": "pip install 'recveil[xgboost]' for the attackers that use it",
+    "fastapi": "pip install 'recveil[service]' for `recveil serve`",
     "playwright": "pip install 'recveil[browser]' for the browser test",
 }
 
