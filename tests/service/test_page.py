@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 @pytest.fixture
 def chromium() -> Iterator[Any]:
-    missing = [n for n, there in (("chromium", shutil.which("chromium")), ("playwright", importlib.util.find_spec("playwright"))) if not there]  # fmt: skip
+    needed = {"chromium": shutil.which("chromium"), "playwright": importlib.util.find_spec("playwright")}
+    missing = [name for name, place in needed.items() if not place]
     if missing:
         if os.environ.get("RECVEIL_REQUIRE_BROWSER") == "1":
             pytest.fail(f"the browser test needs {missing}, and RECVEIL_REQUIRE_BROWSER=1 forbids skipping it")

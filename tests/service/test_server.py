@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from recveil.cli.serve import ServeOptions
 from recveil.core.errors import DataError, UsageError
 from recveil.service.server import run_server
 
@@ -23,9 +24,9 @@ def test_a_taken_port_and_a_missing_token_are_refused_before_anything_is_loaded(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(DataError, match="Cannot listen"):
-            run_server(port=taken.getsockname()[1], folder=tmp_path / "jobs")
+            run_server(ServeOptions(port=taken.getsockname()[1], folder=tmp_path / "jobs"))
     with pytest.raises(UsageError, match="token"):
-        run_server(host="0.0.0.0", port=0)
+        run_server(ServeOptions(host="0.0.0.0", port=0))
 
 
 @pytest.mark.thorough

@@ -50,17 +50,7 @@ def serve(options: ServeOptions) -> None:
     # The service lives beside the command line, not below it, so it is looked up by name.
     run_server = import_module("recveil.service.server").run_server
     with suppress(KeyboardInterrupt):  # Ctrl-C and SIGTERM are the ways to stop a service
-        run_server(
-            host=options.host,
-            port=options.port,
-            map_path=options.map,
-            folder=options.folder,
-            token_file=options.token_file,
-            max_upload=options.max_upload,
-            max_jobs=options.max_jobs,
-            allow_host=tuple(options.allow_host or ()),
-            announce=lambda sentence: _announce(sentence, options),
-        )
+        run_server(options, announce=lambda sentence: _announce(sentence, options))
     print_line("Stopped.", silent=options.quiet)
 
 

@@ -4,65 +4,79 @@ from __future__ import annotations
 
 import importlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from recveil.core.errors import DataError, MissingExtra
 from recveil.core.files import make_temporary_folder
-from recveil.service.settings import DEFAULT_UPLOAD_MEBIBYTES, ServiceSettings, is_loopback, read_token
+from recveil.service.settings import ServiceSettings, is_loopback, read_token
 
-__all__ = ["run_server"]
+__all__ = ["ServerOptions", "run_server"]
 
 SECONDS_TO_STOP = 5
 MAX_CONNECTIONS = 200
 
 
-def run_server(
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    map_path: Path | None = None,
-    folder: Path | None = None,
-    token_file: Path | None = None,
-    max_upload: int = DEFAULT_UPLOAD_MEBIBYTES,
-    max_jobs: int = 8,
-    allow_host: tuple[str, ...] = (),
-    announce: Callable[[str], None] = lambda sentence: None,
-) -> None:
-    """Serve until SIGINT or SIGTERM.
+class ServerOptions(Protocol):
+    """Options of the server, as the command line holds them.
 
-    Args:
+    Attributes:
         host: address to listen on.
         port: port to listen on; 0 takes a free one.
-        map_path: saved map for `POST /apply`.
+        map: saved map for `POST /apply`.
         folder: private folder of the jobs; None for a temporary one.
         token_file: file with the token.
         max_upload: mebibytes of a request.
         max_jobs: jobs that wait or run.
         allow_host: further names by which clients may address the service.
+    """
+
+    @property
+    def host(self) -> str: ...  # noqa: D102
+    @property
+    def port(self) -> int: ...  # noqa: D102
+    @property
+    def map(self) -> Path | None: ...  # noqa: D102
+    @property
+    def folder(self) -> Path | None: ...  # noqa: D102
+    @property
+    def token_file(self) -> Path | None: ...  # noqa: D102
+    @property
+    def max_upload(self) -> int: ...  # noqa: D102
+    @property
+    def max_jobs(self) -> int: ...  # noqa: D102
+    @property
+    def allow_host(self) -> Sequence[str] | None: ...  # noqa: D102
+
+
+def run_server(options: ServerOptions, *, announce: Callable[[str], None] = lambda sentence: None) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        options: the address, the map and the limits.
         announce: told where the service listens, once it does.
 
     Raises:
-        UsageError: an argument cannot be used, or the extra `service` is not installed.
+        UsageError: an option cannot be used, or the extra `service` is not installed.
         DataError: the map cannot be read, or the address is taken.
     """
     uvicorn = _import_uvicorn()
     with ExitStack() as stack:
-        place = stack.enter_context(make_temporary_folder()) if folder is None else folder
+        folder = options.folder or stack.enter_context(make_temporary_folder())
         settings = ServiceSettings(
-            folder=place,
-            host=host,
-            port=port,
-            token=read_token(token_file),
-            map_path=map_path,
-            max_upload_bytes=max_upload << 20,
-            max_jobs=max_jobs,
-            allowed_hosts=tuple(name.lower() for name in allow_host),
+            folder=folder,
+            host=options.host,
+            port=options.port,
+            token=read_token(options.token_file),
+            map_path=options.map,
+            max_upload_bytes=options.max_upload << 20,
+            max_jobs=options.max_jobs,
+            allowed_hosts=tuple(name.lower() for name in options.allow_host or ()),
         )
-        listener = stack.enter_context(_listen(host, port))
+        listener = stack.enter_context(_listen(settings.host, settings.port))
         settings = replace(settings, port=listener.getsockname()[1])
         app = importlib.import_module("recveil.service.application").create_app(settings)
         config = uvicorn.Config(
