@@ -14,6 +14,7 @@ from recveil.cli.data import app as data_app
 from recveil.cli.demo import demo
 from recveil.cli.listing import doctor, list_methods
 from recveil.cli.membership import EXAMPLES, membership
+from recveil.cli.serve import serve
 from recveil.cli.study_report import app as study_app
 from recveil.cli.terminal import EscapedGroup
 from recveil.cli.train import train
@@ -60,5 +61,6 @@ app.command("membership", epilog=EXAMPLES)(membership)
 app.add_typer(study_app, name="study")
 app.command("tune")(tune)
 app.add_typer(data_app, name="data")
+app.command("serve")(serve)
 app.command("list")(list_methods)
 app.command("doctor")(doctor)

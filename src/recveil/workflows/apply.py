@@ -21,13 +21,24 @@ from recveil.data.io.user_tables import (
     write_embeddings,
 )
 from recveil.defenses import DEFENSES
+from recveil.defenses.embeddings.drift import Drift
 from recveil.defenses.embeddings.map_files import MapOrigin, SavedMap
 from recveil.defenses.embeddings.transformers import restore_transformer
 from recveil.workflows.cloak import drop_targets
 from recveil.workflows.inputs import InputFiles
 from recveil.workflows.notes import describe_target_columns
 
-__all__ = ["AppliedMap", "ApplyRequest", "apply_files"]
+__all__ = [
+    "AppliedMap",
+    "ApplyRequest",
+    "apply_files",
+    "count_unprotected",
+    "describe_drift",
+    "describe_map",
+    "describe_unprotected",
+    "read_saved_map",
+    "refuse_unseen_class",
+]
 
 
 @dataclass(frozen=True)
@@ -83,10 +94,7 @@ def apply_files(map_path: Path, files: InputFiles, request: ApplyRequest) -> App
     if files.embeddings.is_dir():
         raise UsageError(f"`embeddings` {files.embeddings} is a folder. Apply the map to one file at a time.")
     check_outputs({"out": request.out}, [*files.list_paths(), ("map", map_path), ("released", request.released)])
-    saved = SavedMap.read_file(map_path)
-    restore_transformer(saved, map_path)  # a method or option that this version does not know is refused
-    if saved.origin is None or saved.drift is None:
-        raise DataError(f"The map in {map_path} does not say where it comes from. Save it by `recveil cloak`.")
+    saved, origin = read_saved_map(map_path)
     vectors = read_embeddings(files.embeddings, files.ids, layout=files.layout)
     check_scale(vectors.x, files.embeddings)
     check_vector_output(request.out, vectors)
@@ -95,12 +103,12 @@ def apply_files(map_path: Path, files: InputFiles, request: ApplyRequest) -> App
             f"The map in {map_path} is for vectors of {saved.fitted.dimensions} dimensions, and those in "
             f"{files.embeddings} have {vectors.x.shape[1]}. Give the table of the same model, or fit a new map."
         )
-    notes = [_describe_map(saved, saved.origin), *_check_drift(saved, vectors, request)]
-    codes, read_notes = _read_codes(saved, saved.origin, files, vectors)
-    unprotected = _count_unprotected(saved, saved.origin, codes)
-    vectors, columns = drop_targets(vectors, saved.origin.attributes, keep=request.keep_target)
+    notes = [describe_map(saved, origin), *_check_drift(saved, vectors, request)]
+    codes, read_notes = _read_codes(saved, origin, files, vectors)
+    unprotected = count_unprotected(saved, origin, codes)
+    vectors, columns = drop_targets(vectors, origin.attributes, keep=request.keep_target)
     notes += [*read_notes, *describe_target_columns(columns, request.out.name, kept=request.keep_target)]
-    notes += [_describe_unprotected(saved, name, n, len(vectors.x)) for name, n in unprotected.items() if n]
+    notes += [describe_unprotected(saved, name, n, len(vectors.x)) for name, n in unprotected.items() if n]
     carried = saved.fitted(vectors.x, codes, resolve_device(request.device))
     if request.released is not None:
         carried, kept = _keep_released(carried, vectors, request.released)
@@ -128,7 +136,21 @@ def _keep_released(carried: FloatArray, vectors: Vectors, path: Path) -> tuple[F
     return table, f"{kept:,} of {len(rows):,} users keep the vectors of {path.name}; the map carried the others."
 
 
-def _describe_map(saved: SavedMap, origin: MapOrigin) -> str:
+def read_saved_map(path: Path) -> tuple[SavedMap, MapOrigin]:
+    """Read a map that `recveil cloak` saved, and where it comes from.
+
+    Raises:
+        DataError: the file is no such map, or one of a method or option that this version does not know.
+    """
+    saved = SavedMap.read_file(path)
+    restore_transformer(saved, path)
+    if saved.origin is None or saved.drift is None:
+        raise DataError(f"The map in {path} does not say where it comes from. Save it by `recveil cloak`.")
+    return saved, saved.origin
+
+
+def describe_map(saved: SavedMap, origin: MapOrigin) -> str:
+    """Return in two sentences where a map comes from and what was measured."""
     return (
         f"The map was fitted by {saved.method} on {origin.n_users:,} users on {origin.date} (recveil {origin.version}) "
         f"to protect {' and '.join(origin.attributes)}. {origin.measured}"
@@ -141,13 +163,17 @@ def _check_drift(saved: SavedMap, vectors: Vectors, request: ApplyRequest) -> li
     drift = saved.drift.measure_drift(vectors.x)
     if not drift.warns:
         return []
-    found = (
+    if drift.refuses and not request.allow_drift:
+        raise DataError(f"{describe_drift(drift)} Fit a new map, or apply this one with `allow_drift`.")
+    return [f"WARNING: {describe_drift(drift)} What was measured may not hold for them."]
+
+
+def describe_drift(drift: Drift) -> str:
+    """Return in one sentence how far users are from those of the fit."""
+    return (
         f"These users are not like those that the map was fitted on: the mean is {drift.mean:.2f} standard deviations "
         f"away and the covariance {drift.covariance:.2f} of its size."
     )
-    if drift.refuses and not request.allow_drift:
-        raise DataError(f"{found} Fit a new map, or apply this one with `allow_drift`.")
-    return [f"WARNING: {found} What was measured may not hold for them."]
 
 
 def _read_codes(
@@ -169,21 +195,27 @@ def _match_classes(attribute: Attribute, known: Sequence[str]) -> IntArray:
     place = {label: code for code, label in enumerate(known)}
     unseen = [attribute.labels[k] for k in np.flatnonzero(attribute.counts) if attribute.labels[k] not in place]
     if unseen:
-        raise DataError(
-            f"The map never saw the class '{unseen[0]}' of '{attribute.name}'; it knows {', '.join(known)}. Write the "
-            "classes alike, or leave the attribute of these users blank."
-        )
+        raise refuse_unseen_class(attribute.name, unseen[0], known)
     codes = np.array([place.get(label, UNDISCLOSED) for label in attribute.labels] + [UNDISCLOSED], dtype=np.int64)
     return np.asarray(codes[attribute.codes])
 
 
-def _count_unprotected(saved: SavedMap, origin: MapOrigin, codes: IntArray) -> dict[str, int]:
+def refuse_unseen_class(name: str, label: str, known: Sequence[str]) -> DataError:
+    """Return the error for a class that the fit did not meet."""
+    return DataError(
+        f"The map never saw the class '{label}' of '{name}'; it knows {', '.join(known)}. Write the classes alike, or "
+        "leave the attribute of these users blank."
+    )
+
+
+def count_unprotected(saved: SavedMap, origin: MapOrigin, codes: IntArray) -> dict[str, int]:
     """Count the users that the map does not protect: those whose class it would need and does not get."""
     is_needed = DEFENSES.traits(saved.method).needs_labels
     return {name: int((codes[:, j] < 0).sum()) if is_needed else 0 for j, name in enumerate(origin.attributes)}
 
 
-def _describe_unprotected(saved: SavedMap, name: str, count: int, n_users: int) -> str:
+def describe_unprotected(saved: SavedMap, name: str, count: int, n_users: int) -> str:
+    """Return the warning that users without a known class stay unprotected."""
     able = " or ".join(traits.name for traits in DEFENSES.all_traits() if traits.protects_undisclosed)
     return (
         f"WARNING: {count:,} of {n_users:,} users have no known {name} and stay unprotected: {saved.method} needs the "

@@ -21,6 +21,7 @@ OPTIONAL = {
     "duckdb": "pip install 'recveil[sql]' for queries of DuckDB",
     "psycopg": "pip install 'recveil[sql]' for queries of PostgreSQL",
     "huggingface-hub": "pip install 'recveil[cloud]' for hf:// addresses",
+    "fastapi": "pip install 'recveil[service]' for `recveil serve`",
     "playwright": "pip install 'recveil[browser]' for the browser test",
 }
 
