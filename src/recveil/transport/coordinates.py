@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recveil.core.types import FloatArray
 from recveil.transport.normal_scores import NormalScores
@@ -67,9 +66,9 @@ class Coordinates:
         values = np.asarray(z, dtype=np.float64) if self.scores is None else self.scores.decode(z)
         return values if self.polar is None else self.polar.decode(values)
 
-    def to_arrays(self) -> dict[str, NDArray[np.float64]]:
+    def to_arrays(self) -> dict[str, FloatArray]:
         """Return the arrays that make them up, by name."""
-        arrays: dict[str, NDArray[np.float64]] = {}
+        arrays: dict[str, FloatArray] = {}
         if self.scores is not None:
             arrays |= {"levels": self.scores.levels, "knots": self.scores.knots}
         if self.polar is not None:
@@ -78,7 +77,7 @@ class Coordinates:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[np.float64]]) -> Self:
+    def from_arrays(cls, arrays: dict[str, FloatArray]) -> Self:
         """Build the coordinates from `to_arrays`.
 
         Raises:

@@ -18,7 +18,7 @@ from recveil.core.random import make_torch_generator
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import plan_cells
 from recveil.defenses.embeddings.gaussian import carry_gaussian
-from recveil.defenses.embeddings.sliced import carry_rounds
+from recveil.defenses.embeddings.sliced_rounds import carry_rounds
 from recveil.transport.barycenter import Barycenter, fit_barycenter, fit_free_barycenter
 from recveil.transport.distances import compute_squared_distances, compute_typical_distance
 from recveil.transport.sinkhorn import sinkhorn
