@@ -13,7 +13,7 @@ import pytest
 from recveil.core.errors import DataError, UsageError
 from recveil.core.result_parts import InputSummary
 from recveil.core.types import Attribute
-from recveil.defenses.embeddings.map_files import SavedMap
+from recveil.defenses.embeddings.map_files import FORMAT, SavedMap
 from recveil.workflows.apply import ApplyRequest, apply_files
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak_table import ClearTable, cloak_table
@@ -101,7 +101,7 @@ def test_maps_that_cannot_be_used_are_refused_in_one_sentence(folder: Path, tmp_
     whole = (folder / "gaussian.map").read_bytes()
     (tmp_path / "cut.map").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "foreign.map").write_bytes(b"PK\x03\x04 something else")
-    (tmp_path / "other.map").write_bytes(whole.replace(b"recveil map 2", b"recveil map 9"))
+    (tmp_path / "other.map").write_bytes(whole.replace(FORMAT.encode(), b"recveil map 9"))
     replace(SavedMap.read_file(folder / "gaussian.map"), origin=None, drift=None).write_file(tmp_path / "bare.map")
     reasons = {"cut": "cannot be read", "foreign": "cannot be read", "other": "another version", "bare": "comes from"}
     for name, reason in reasons.items():

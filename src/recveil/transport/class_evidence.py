@@ -167,15 +167,17 @@ def _score_densities(z: FloatArray, labels: IntArray, rows: FloatArray, K: int) 
 
 
 def _score_by_trees(x: FloatArray, labelings: Labelings, fold: IntArray, K: int) -> FloatArray:
-    """Score by the logarithm of the class probabilities of boosted trees."""
+    """Score by the logarithm of the class probabilities of boosted trees, where they have two classes to learn."""
     out = np.zeros((len(labelings), len(x), K))
     for number, labels in enumerate(labelings):
         for k in range(FOLDS):
+            test, shares = fold == k, np.bincount(labels[fold != k], minlength=K) / (fold != k).sum()
+            if not test.any() or np.count_nonzero(shares) < 2:
+                continue
             trees = HistGradientBoostingClassifier(
                 max_iter=40, learning_rate=0.15, max_leaf_nodes=15, early_stopping=False, random_state=0
             )
-            trees.fit(x[fold != k], labels[fold != k])
-            guesses = trees.predict_proba(x[fold == k]).clip(1e-4)
-            shares = np.bincount(labels[fold != k], minlength=K)[trees.classes_] / (fold != k).sum()
-            out[number][np.ix_(fold == k, trees.classes_)] = np.log(guesses / shares)
+            trees.fit(x[~test], labels[~test])
+            guesses = trees.predict_proba(x[test]).clip(1e-4)
+            out[number][np.ix_(test, trees.classes_)] = np.log(guesses / shares[trees.classes_])
     return out

@@ -96,7 +96,8 @@ class Coordinates:
         if self.scores is None:
             return True
         levels, knots = self.scores.levels, self.scores.knots
-        is_sorted = levels.ndim == 1 and bool((np.diff(levels) > 0).all()) and bool((np.diff(knots, axis=0) >= 0).all())
-        in_range = is_sorted and len(levels) > 0 and levels[0] > 0 and levels[-1] < 1
-        fits = self.polar is None or self.polar.varies.shape == (dimensions,)
-        return in_range and fits and knots.shape == (len(levels), self.count_columns(dimensions))
+        if levels.ndim != 1 or not len(levels) or knots.shape != (len(levels), self.count_columns(dimensions)):
+            return False
+        is_sorted = bool((np.diff(levels) > 0).all() and (np.diff(knots, axis=0) >= 0).all())
+        in_range = bool(levels[0] > 0 and levels[-1] < 1)
+        return is_sorted and in_range and (self.polar is None or self.polar.has_shape(dimensions))

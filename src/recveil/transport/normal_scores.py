@@ -23,6 +23,10 @@ __all__ = ["NormalScores"]
 MAX_KNOTS = 2_049
 """Ranks at which the values of a column are kept; between two of them values are interpolated."""
 
+MIN_SPAN = 1e-9
+"""Smallest span of a column, as a share of its largest value; ranks of anything less (float32 tells 6e-8) would be
+ranks of rounding errors, such as those of the lengths of vectors that all have length 1."""
+
 
 @dataclass(frozen=True, eq=False)
 class NormalScores:
@@ -44,8 +48,8 @@ class NormalScores:
 
     @property
     def varies(self) -> NDArray[np.bool_]:
-        """Columns in which rows differ; the others are left as they are."""
-        return np.asarray(self.knots[0] < self.knots[-1])
+        """Columns in which rows differ by more than rounding; the others are left as they are."""
+        return np.asarray(self.knots[-1] - self.knots[0] > MIN_SPAN * np.abs(self.knots).max(0))
 
     def encode(self, x: FloatArray, keys: Keys) -> FloatArray:
         """Return the scores; rows with the value of several knots get one of their levels by their key."""

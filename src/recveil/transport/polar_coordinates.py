@@ -58,3 +58,7 @@ class PolarCoordinates:
         rows[:, self.varies] = direction / np.where(length > 0, length, 1.0) * np.exp(wide[:, :1]) * self.unit
         rows[:, ~self.varies] = wide[:, 1 + d :]
         return rows
+
+    def has_shape(self, dimensions: int) -> bool:
+        """Whether they are of vectors of so many dimensions, with lengths above 0."""
+        return self.varies.shape == (dimensions,) and self.unit > 0 and self.shortest > 0

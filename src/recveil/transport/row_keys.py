@@ -33,7 +33,7 @@ def draw_uniforms(keys: Keys, stream: int) -> FloatArray:
 
 def sort_rows(x: FloatArray, codes: IntArray) -> NDArray[np.intp]:
     """Return an order of the rows that is the same however they were ordered before, but for equal users."""
-    columns = codes.reshape(len(codes), -1).T
+    columns = codes[None] if codes.ndim == 1 else codes.T
     return np.lexsort((*columns, compute_row_keys(x)))
 
 

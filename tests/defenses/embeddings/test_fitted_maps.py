@@ -18,6 +18,7 @@ from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.embeddings.transformers import MapTransformer, load_map
 from recveil.metrics.leakage import balanced_accuracy, compute_confusion
 from recveil.testing.worlds import make_planted_leak
+from recveil.transport.coordinates import COORDINATES
 
 
 def skewed(seed: int, n: int, d: int = 5) -> tuple[np.ndarray, np.ndarray]:
@@ -37,13 +38,17 @@ def test_gaussian_transform_is_the_map_of_the_fit() -> None:
     np.testing.assert_allclose(method.fit_transform(x, codes), method.transform(x, codes), atol=1e-5)
 
 
+@pytest.mark.parametrize("coordinates", COORDINATES)
 @pytest.mark.parametrize("norm", ["keep", "unit"])
-def test_without_a_draw_the_stored_round_repeats_the_fit(norm: str) -> None:
+def test_without_draw_and_trades_the_stored_round_repeats_the_fit(norm: str, coordinates: str) -> None:
     """One round; over many, what the tables smooth away adds up like the noise that it is."""
     x, codes = skewed(1, 2000)
-    method = Sliced(rounds=1, drawn=False, norm=norm, device="cpu")
-    fitted, again = method.fit_transform(x, codes), method.transform(x, codes)
-    before = Sliced(rounds=0, drawn=False, norm=norm, device="cpu").fit_transform(x, codes)
+    one, none = (
+        Sliced(rounds=rounds, drawn=False, trade=False, coordinates=coordinates, norm=norm, device="cpu")
+        for rounds in (1, 0)
+    )
+    fitted, again = one.fit_transform(x, codes), one.transform(x, codes)
+    before = none.fit_transform(x, codes)
     assert np.linalg.norm(again - fitted) < 0.2 * np.linalg.norm(before - fitted)
 
 
@@ -65,16 +70,21 @@ def test_new_users_of_known_class_tell_an_attacker_nothing(attack: str) -> None:
     )  # 3 errors of 1,000
 
 
-@pytest.mark.parametrize("name", ["gaussian", "sliced"])
-def test_who_is_unknown_goes_where_no_label_is_needed(name: str) -> None:
+@pytest.mark.parametrize("kind", ["gaussian", *COORDINATES])
+def test_who_is_unknown_goes_where_no_label_is_needed(kind: str) -> None:
     x, codes = skewed(4, 500)
-    method = make(name).fit(x, codes)
+    full, bare = (
+        Gaussian(device="cpu")
+        if kind == "gaussian"
+        else Sliced(rounds=rounds, drawn=drawn, coordinates=kind, trade=False, device="cpu")
+        for rounds, drawn in ((None, True), (0, False))
+    )
+    method = full.fit(x, codes)
     nobody = method.transform(x)
     np.testing.assert_array_equal(nobody, method.transform(x, np.full(len(x), UNDISCLOSED)))
     np.testing.assert_array_equal(nobody, method.transform(x, np.full(len(x), 17)))
     mixed = np.where(np.arange(len(x)) % 2 == 0, UNDISCLOSED, codes)
     np.testing.assert_array_equal(method.transform(x, mixed)[::2], nobody[::2])
-    bare = make("gaussian") if name == "gaussian" else Sliced(rounds=0, drawn=False, device="cpu")
     np.testing.assert_allclose(nobody, bare.fit(x, codes).transform(x), atol=1e-5)
 
 

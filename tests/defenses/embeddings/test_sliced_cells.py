@@ -59,8 +59,10 @@ def test_rounds_and_moments_share_rows_only_where_the_sample_is_whole() -> None:
     assert (learned.sum(), measured.sum()) == (60, 90)
 
 
-def test_combinations_with_few_users_and_other_norms_are_refused() -> None:
+def test_combinations_with_few_users_and_other_norms_and_coordinates_are_refused() -> None:
     with pytest.raises(DataError, match="too few users"):
         cloak_by_cells(Sliced(), *make_table(150, attributes=2))
     with pytest.raises(UsageError, match="norm='unit' is not offered"):
         cloak_by_cells(Sliced(norm="unit"), *make_table())
+    with pytest.raises(UsageError, match="coordinates='polar' is not offered"):
+        cloak_by_cells(Sliced(coordinates="polar"), *make_table())

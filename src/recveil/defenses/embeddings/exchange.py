@@ -5,8 +5,8 @@ released table holds exactly the rows of the undefended one, so no row can be to
 injected, whatever the shape of the table (many users near one point, equal rows, discrete columns, heavy tails).
 
 Limits: a user who trades gets the row of another user, which costs recommendations more than a small move does; use
-`sliced` where the self-check passes it. There is no map for later users. What the kernel regression of
-`transport.place_exchange` cannot tell from random labels is left as it is.
+`sliced` where the self-check passes it. There is no map for later users. What the learners of
+`transport.class_evidence` cannot tell from random labels is left as it is.
 """
 
 from __future__ import annotations

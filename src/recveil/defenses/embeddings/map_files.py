@@ -154,6 +154,7 @@ def _take_coordinates(header: _Header, arrays: dict[str, NDArray[Any]], path: st
     is_known = set(parts) in (set[str](), of_scores, of_scores | {"varies", "scale"})
     is_whole = is_known and all(a.dtype == np.float64 and np.isfinite(a).all() for a in parts.values())
     is_whole = is_whole and parts.get("scale", np.zeros(2)).shape == (2,)
+    is_whole = is_whole and bool(np.isin(parts.get("varies", np.zeros(0)), (0, 1)).all())
     coordinates = Coordinates.from_arrays(parts) if is_whole else None
     if coordinates is None or not coordinates.has_shape(header.dimensions):
         raise DataError(f"Parts of the map in {path} do not fit together. {ADVICE}")

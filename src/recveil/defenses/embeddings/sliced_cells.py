@@ -20,7 +20,7 @@ from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics
 from recveil.defenses.embeddings.cells import Cells
 from recveil.defenses.embeddings.fitted_maps import SlicedMap
-from recveil.defenses.embeddings.sliced import carry_rounds
+from recveil.defenses.embeddings.sliced_rounds import carry_rounds
 from recveil.transport import bures_wasserstein
 from recveil.transport.moments import Moments
 

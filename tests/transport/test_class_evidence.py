@@ -1,0 +1,102 @@
+"""Evidence of classes: random labels give none beyond chance, and each kind of difference is found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from recveil.transport.class_evidence import MAX_CLASSES_OF_TREES, _compute_p_value, weigh_evidence
+
+
+def shift_mean(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    x, labels = rng.standard_normal((600, 6)), np.arange(600) % 2
+    x[:, 0] += 0.6 * labels
+    return x, labels
+
+
+def split_atom(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Half of the users at zero in one column; those of one class lie a little beside it."""
+    x, labels = rng.standard_normal((600, 6)), np.arange(600) % 2
+    x[rng.random(600) < 0.5, 2] = 0.0
+    x[(x[:, 2] == 0) & (labels == 1), 2] = 1e-3
+    return x, labels
+
+
+def widen_thin_direction(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Two columns that are equal up to a thousandth, which is larger in one class."""
+    x, labels = rng.standard_normal((600, 6)), np.arange(600) % 2
+    x[:, 1] = x[:, 0] + 1e-3 * rng.standard_normal(600) * (1 + 2 * labels)
+    return x, labels
+
+
+def mix_clusters(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Twenty small neighborhoods, each with a share of the classes of its own."""
+    cluster = rng.integers(0, 20, 600)
+    x = 2 * rng.standard_normal((20, 6))[cluster] + 0.1 * rng.standard_normal((600, 6))
+    return x, (rng.random(600) < np.where(cluster % 2, 0.75, 0.25)).astype(np.int64)
+
+
+@pytest.mark.parametrize("make_world", [shift_mean, split_atom, widen_thin_direction, mix_clusters])
+def test_every_kind_of_difference_is_found(make_world) -> None:
+    x, labels = make_world(np.random.default_rng(0))
+    evidence = weigh_evidence(x, labels, np.random.default_rng(1))
+    assert evidence.is_beyond_chance
+    own = np.arange(600), labels
+    gain = np.log(evidence.shares[own]).mean() - np.log(evidence.reference[own]).mean()
+    assert gain > 0, "the shares must fit the labels better than those of permuted labels do"
+    np.testing.assert_allclose(evidence.shares.sum(1), 1)
+    np.testing.assert_allclose(evidence.reference.sum(1), 1)
+
+
+@pytest.mark.thorough
+def test_random_labels_are_rarely_beyond_chance() -> None:
+    found = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x, labels = rng.standard_normal((200, 5)), rng.permutation(np.arange(200) % 2)
+        if seed % 2:
+            x = np.maximum(x, 0) * rng.lognormal(0, 1, (200, 1))  # atoms and tails, as networks and activity make them
+        found += weigh_evidence(x, labels, rng).is_beyond_chance
+    assert found <= 0.12 * 60
+
+
+def test_the_same_draws_give_the_same_evidence() -> None:
+    x, labels = shift_mean(np.random.default_rng(0))
+    one, two = (weigh_evidence(x[:200], labels[:200], np.random.default_rng(3)) for _ in range(2))
+    assert one.statistic == two.statistic
+    np.testing.assert_array_equal(one.shares, two.shares)
+
+
+@pytest.mark.parametrize("few", [1, 2])
+@pytest.mark.parametrize("n", [3, 40])
+def test_a_class_of_one_or_two_users_is_no_error(n: int, few: int) -> None:
+    """Folds may hold one class only, so that trees have nothing to learn."""
+    x = np.random.default_rng(0).standard_normal((n, 3))
+    for seed in range(4):
+        evidence = weigh_evidence(x, (np.arange(n) < few).astype(np.int64), np.random.default_rng(seed))
+        assert np.isfinite(evidence.shares).all()
+        assert evidence.statistic >= 0
+
+
+def test_more_classes_than_trees_are_built_for_are_found_by_the_others() -> None:
+    K = MAX_CLASSES_OF_TREES + 2
+    rng = np.random.default_rng(0)
+    labels = np.arange(600) % K
+    x = rng.standard_normal((600, 4))
+    assert not weigh_evidence(x, labels, np.random.default_rng(1)).is_beyond_chance
+    x[:, 0] += 0.3 * labels
+    assert weigh_evidence(x, labels, np.random.default_rng(1)).is_beyond_chance
+
+
+def test_constant_and_repeated_columns_and_the_unit_do_not_matter_much() -> None:
+    x, labels = shift_mean(np.random.default_rng(0))
+    wide = 1e-20 * np.column_stack([x, np.full(600, 3.0), x[:, 0]])
+    assert weigh_evidence(wide, labels, np.random.default_rng(1)).is_beyond_chance
+    assert not weigh_evidence(np.ones((40, 3)), labels[:40], np.random.default_rng(1)).is_beyond_chance
+
+
+def test_probabilities_of_chance_fall_with_the_evidence() -> None:
+    found = [_compute_p_value(statistic, 3) for statistic in (0.0, 1.0, 3.0, 6.0, 20.0)]
+    assert found[0] == pytest.approx(7 / 8)  # with one chance in eight all weights are 0
+    assert (np.diff(found) < 0).all()
+    assert found[-1] < 1e-3
