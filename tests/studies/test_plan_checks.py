@@ -36,7 +36,7 @@ def test_a_plan_that_can_be_run_passes(tiny: str) -> None:
         ({"model": [{"name": "bprmf", "epoch": 3}]}, "No option of model 'bprmf' is called 'epoch'"),
         ({"defense": ["none", "slised"]}, "No defense is called 'slised'. Did you mean 'sliced'"),
         ({"defense": [{"name": "raid", "etta": 1}]}, "No option of defense 'raid' is called 'etta'"),
-        ({"defense": ["popularity"]}, "defends lists against membership attacks"),
+        ({"defense": ["popularity"]}, "defends lists, not vectors"),
         ({"target": ["gender", "height"]}, "No attribute in .* is called 'height'.*gender, handedness"),
         ({"target": ["gender+age"]}, "No attribute in .* is called 'age'"),
         ({"panel": ["ful"]}, "No panel or attacker is called 'ful'. Did you mean 'full'"),

@@ -19,11 +19,11 @@ from recveil.workflows.defended_release import (
     ReleaseRecipe,
     defend_vectors,
     measure_displacement,
-    rank_served_items,
     select_targets,
     stack_codes,
     train_and_defend,
 )
+from recveil.workflows.ranking_protocol import DEFAULT_PROTOCOL, find_protocol
 
 GENDER = Attribute("gender", np.array([0, 1, -1]), ("F", "M"))
 AGE = Attribute("age", np.array([2, 0, 1]), ("a", "b", "c"))
@@ -62,7 +62,7 @@ def test_the_release_is_defended_in_all_its_parts(split: Split, name: str, place
 
 def test_items_that_a_defense_wrote_into_the_profile_are_misses(split: Split) -> None:
     defended = release(split, ChosenDefense("blurme", {"share": 0.5}))
-    ranks = rank_served_items(defended.release.score, split, defended.platform)
+    ranks = find_protocol(DEFAULT_PROTOCOL).rank_test_items(defended.release.score, split, defended.platform)
     pairs = set(zip(defended.platform.train.user.tolist(), defended.platform.train.item.tolist(), strict=True))
     written = np.array([(u, i) in pairs for u, i in zip(split.test.user, split.test.item, strict=True)])
     assert written.any()

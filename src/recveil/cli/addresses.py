@@ -19,8 +19,9 @@ Place = Path | str
 """A path on this machine, or an address."""
 
 
-def parse_place(text: str) -> Place:
-    """Return an address as it was typed, and anything else as a path."""
+def parse_place(place: str | Path) -> Place:
+    """Return an address as it was typed, and anything else, such as a default, as a path."""
+    text = str(place)
     if any(mark in text for mark in _MARKS):  # addresses need Arrow, which takes its time to load
         from recveil.data.io.addresses import is_address
 

@@ -7,6 +7,7 @@ is published by `json_schema`.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -95,9 +96,8 @@ class Document(Part):
 
     def write_json(self, path: str | Path) -> None:
         """Write the document as JSON, whole or not at all; one with small classes for its owner alone."""
-        text = self.to_json()
         with write_atomically(path, private=self.has_small_classes) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(self.to_json(), encoding="utf-8")
 
     @property
     def has_small_classes(self) -> bool:
@@ -108,8 +108,7 @@ class Document(Part):
     def read_json(cls, path: str | Path) -> Self:
         """Read a document of this type; another type, version or a damaged file is an error.
 
-        Raises:
-            DataError: the file is no such document.
+        Raises DataError if the file is no such document.
         """
         kind = f"{cls.__name__} of schema {SCHEMA_VERSION}"
         content = read_json_object(path, name=str(path), advice=f"Name a {kind}.")
@@ -121,8 +120,7 @@ class Document(Part):
     def to_html(self) -> str:
         """Return the report as one self-contained page."""
         # Results render themselves in notebooks. The page lives above this layer, so it is looked up by name.
-        page: str = import_module("recveil.report.html").render(self)
-        return page
+        return str(import_module("recveil.report.html").render(self))
 
     def write_html(self, path: str | Path) -> None:
         """Write the report page, whole or not at all."""
@@ -132,8 +130,7 @@ class Document(Part):
 
     def _repr_html_(self) -> str:
         """Show the report in a notebook, in a frame of its own."""
-        frame: str = import_module("recveil.report.notebook").frame_page(self.to_html())
-        return frame
+        return str(import_module("recveil.report.notebook").frame_page(self.to_html()))
 
     def to_arrow(self) -> Any:
         """Return the numbers of the result as an Arrow table: one row for each number, with its interval."""
@@ -343,7 +340,7 @@ class TuneResult(Document):
     use: str | None = None
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> Mapping[str, object]:
     """Return the JSON schemas of all documents by the name of their command."""
     documents = (AuditResult, CloakResult, TrainResult, MembershipResult, StudyResult, TuneResult)
     return {document.__name__: document.model_json_schema(mode="serialization") for document in documents}

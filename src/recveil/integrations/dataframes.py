@@ -21,7 +21,7 @@ from recveil.data.io.array_files import check_scale
 from recveil.data.io.attributes import AttributeTable, make_attributes
 from recveil.data.io.ids import normalize_ids, refuse_duplicates
 from recveil.data.io.tables import USER_NAMES, find_column
-from recveil.data.io.user_tables import read_attributes
+from recveil.data.io.user_tables import NamedTable, read_attributes
 from recveil.data.io.vectors import Vectors, parse_vectors, replace_vectors
 from recveil.integrations.model_release import ModelRelease
 
@@ -138,7 +138,7 @@ def _read_model_input(
     """Read the attributes of a model's users from a DataFrame with their ids."""
     wanted = [*names, *(name for name in numeric if name not in names)]
     attributes = read_attributes(
-        SOURCE, model.user_ids, numeric=numeric, keep=names, keep_label=keep_label, rows=read_arrow(users)
+        NamedTable(SOURCE, read_arrow(users)), model.user_ids, numeric=numeric, keep=names, keep_label=keep_label
     )
     chosen = {name: attributes[name] for name in wanted} if names else dict(attributes)
     return TableInput(model.user_vectors, chosen, model, notes=(*model.notes, *attributes.notes), model=model)

@@ -27,7 +27,7 @@ from recveil.audits.membership.verdict import DEFAULT_MARGIN, judge_membership
 from recveil.core.device import check_device
 from recveil.core.errors import UsageError, unknown_name
 from recveil.core.files import write_atomically
-from recveil.core.membership_parts import MembershipFindings, MembershipFrontier, MembershipProtocol
+from recveil.core.membership_parts import MembershipFindings, MembershipProtocol
 from recveil.core.option_types import Count, SeedNumber, Share, check_fields
 from recveil.core.outputs import check_outputs, explain_report_failure, hold_outputs
 from recveil.core.privacy_parts import EmpiricalEpsilon, PrivacyGuarantee
@@ -235,7 +235,9 @@ def _attack_scenario(
     with clock.measure_step("attack the compared games"):
         before, static = (_judge_compared_game(game, config) for game in (prepared.before, prepared.static))
     with clock.measure_step("measure the frontier"):
-        frontier = _measure_frontier(scenario, config)
+        frontier = None
+        if config.frontier and isinstance(scenario, TrainedScenario):
+            frontier = build_membership_frontier(scenario, config.margin, config.seed, config.device)
     result = MembershipResult(
         **dict(findings),
         before=before,
@@ -255,20 +257,10 @@ def _attack_scenario(
     return result.model_copy(update={"advice": advise_on_members(result)}), prepared, audit
 
 
-def _measure_frontier(
-    scenario: TrainedScenario | ObservedScenario, config: MembershipConfig
-) -> MembershipFrontier | None:
-    if not config.frontier or not isinstance(scenario, TrainedScenario):
-        return None
-    return build_membership_frontier(scenario, margin=config.margin, seed=config.seed, device=config.device)
-
-
 def _list_warnings(config: MembershipConfig, notes: list[str]) -> list[str]:
     """List the notes; the warning of a demonstration stands first and once."""
-    if not config.demonstrate:
-        return notes
-    warning = write_warning(config.demonstrate)
-    return [warning, *(note for note in notes if note != warning)]
+    warnings = [write_warning(config.demonstrate)] if config.demonstrate else []
+    return [*warnings, *(note for note in notes if note not in warnings)]
 
 
 def run_membership_on_data(
@@ -346,7 +338,7 @@ def _write_scores(path: Path, users: NDArray[Any], audit: MembershipAudit) -> No
 
     In a CSV file, ids that a spreadsheet would take for a formula begin with an apostrophe.
     """
-    columns: dict[str, Any] = {"user_id": pa.array(users[audit.users]), **audit.scores}
+    columns = {"user_id": pa.array(users[audit.users]), **audit.scores}
     if audit.truth is not None:
         columns["member"] = audit.truth
     is_text = path.suffix.lower() == ".csv"

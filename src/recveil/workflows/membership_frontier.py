@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
 
 from recveil.attacks.membership.lira import LiRA
 from recveil.attacks.membership.rmia import RMIA
@@ -70,7 +69,7 @@ class _Measurement:
         except (DataError, UsageError) as error:
             return point.model_copy(update={"reason": str(error)})
 
-    def _attack(self, candidate: _Candidate) -> dict[str, Any]:
+    def _attack(self, candidate: _Candidate) -> dict[str, object]:
         def make() -> Recommender:
             return make_model(candidate.config.name, self.scenario.data, candidate.config.options, self.device)
 
@@ -96,7 +95,7 @@ class _Measurement:
 
 
 def build_membership_frontier(
-    scenario: TrainedScenario, *, margin: float, seed: int, device: str | None
+    scenario: TrainedScenario, margin: float, seed: int, device: str | None
 ) -> MembershipFrontier:
     """Measure the audited model and its alternatives.
 

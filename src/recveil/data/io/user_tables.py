@@ -7,7 +7,7 @@ Everything is aligned with the ids of the vectors; ids written as numbers in one
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from recveil.data.io.vector_output import check_vector_output, write_embeddings
 from recveil.data.io.vectors import Vectors, parse_floats, read_embeddings, read_rows
 
 __all__ = [
+    "NamedTable",
     "Vectors",
     "check_vector_output",
     "read_attributes",
@@ -55,8 +56,16 @@ MIN_SHARED_USERS = 0.5
 """Share of the users of the smaller table that the other one must have."""
 
 
+@dataclass(frozen=True, eq=False)
+class NamedTable:
+    """A table of users that was read already, and what errors call it."""
+
+    name: str | Path
+    rows: pa.Table
+
+
 def read_attributes(
-    path: str | Path,
+    path: str | Path | NamedTable,
     ids: Ids,
     *,
     numeric: Sequence[str] = (),
@@ -65,14 +74,13 @@ def read_attributes(
     keep_label: Collection[str] | None = (),
     undisclosed: Collection[str] = (),
     key: str = "",
-    rows: pa.Table | None = None,
 ) -> AttributeTable:
     """Read one attribute from each column; null, empty and labels such as "unknown" are undisclosed.
 
     Users who are not among `ids` are dropped; `ids` without a row are undisclosed. The notes say how many there are.
 
     Args:
-        path: the table of users.
+        path: the table of users, or its rows.
         ids: users to align the attributes with.
         numeric: columns to keep as numbers.
         bins: columns to cut into classes, with the lower edges of all classes but the first.
@@ -80,12 +88,11 @@ def read_attributes(
         keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
         undisclosed: further labels of users who did not disclose.
         key: column of the ids, where the table has it; one of the usual names else.
-        rows: the table of users where it was read already; the path only names it in errors then.
 
     Raises:
         DataError: fewer than half of the users match, a user occurs twice, or there is no column beside the ids.
     """
-    table = read_rows(path) if rows is None else rows
+    path, table = (path.name, path.rows) if isinstance(path, NamedTable) else (path, read_rows(path))
     key = key if key in table.column_names else require_column(table, USER_NAMES, path)
     table_ids, user_ids = unify_types(normalize_ids(table.column(key), path), normalize_ids(ids, "the release"))
     refuse_duplicates(table_ids, path, "user")

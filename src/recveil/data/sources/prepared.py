@@ -29,6 +29,8 @@ def _read_book_crossing(folder: Path) -> RawTables:
 def _read_in_order(folder: Path) -> RawTables:
     """Read a data set whose publisher lists each user's items in order of time; the row numbers serve as times."""
     raw = read_raw(folder)
+    if "timestamp" in raw.interactions.column_names:
+        return raw
     times = pa.array(np.arange(raw.interactions.num_rows))
     return replace(raw, interactions=raw.interactions.append_column("timestamp", times))
 
