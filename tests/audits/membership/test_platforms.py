@@ -201,7 +201,7 @@ def test_a_private_model_names_only_released_items_and_serves_twins_alike() -> N
     member = np.arange(world.n_users) % 2 == 0
     platform = train_platform(
         MemberPart(world, member),
-        PrivateCovariance(epsilon=8.0, noise_seed=0, recency=1.0),
+        PrivateCovariance(epsilon=4.0, noise_seed=0, recency=1.0),
         ServingPolicy(k=40, seen="kept"),
         rng=np.random.default_rng(0),
     )
