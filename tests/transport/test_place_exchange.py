@@ -28,6 +28,15 @@ def test_a_table_in_parts_is_still_a_permutation(monkeypatch: pytest.MonkeyPatch
     assert (rows != np.arange(500)).mean() > 0.1
 
 
+def test_a_part_that_lacks_a_rare_class_is_traded_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place_exchange, "MAX_USERS_PER_PART", 150)
+    codes = np.r_[0, 0, 1 + np.arange(298) % 2]
+    x = np.random.default_rng(0).standard_normal((300, 3)) + 2 * codes[:, None]
+    rows = exchange_places(x, codes, np.random.default_rng(1))
+    np.testing.assert_array_equal(np.sort(rows), np.arange(300))
+    assert (rows != np.arange(300)).any()
+
+
 @pytest.mark.parametrize("codes", [np.zeros(40, int), np.full(40, -1), np.r_[0, 1, np.full(38, -1)]])
 def test_one_class_or_too_few_users_stay(codes: np.ndarray) -> None:
     x = np.random.default_rng(0).standard_normal((40, 2))

@@ -69,11 +69,13 @@ def weigh_evidence(
 
     Args:
         x: rows.
-        labels: class of each row, from 0.
+        labels: class of each row, from 0 on without gaps.
         rng: source of the folds and of the permuted labels.
         device: where the kernel regression is computed.
     """
     K = int(labels.max()) + 1
+    if K < 2:
+        return ClassEvidence(np.ones((len(x), 1)), np.ones((len(x), 1)), 0.0, False)
     order = rng.permutation(len(labels))
     fold = np.empty(len(labels), dtype=np.int64)
     fold[order[np.argsort(labels[order], kind="stable")]] = np.arange(len(labels)) % FOLDS

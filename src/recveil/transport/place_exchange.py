@@ -63,7 +63,7 @@ def _exchange_part(
 ) -> NDArray[np.intp]:
     """Run passes until the learners predict the labels no better than permuted ones."""
     holder = np.arange(len(x))  # the user at each place
-    labels = labels.copy()  # the label at each place
+    labels = np.unique(labels, return_inverse=True)[1]  # the label at each place; a part may lack a rare class
     for _ in range(MAX_PASSES):
         evidence = weigh_evidence(x, labels, rng, device)
         if not evidence.is_beyond_chance:

@@ -185,7 +185,8 @@ class Sliced(MapTransformer):
         for name in COORDINATES:
             carried, fitted = self._carry_classes(x, codes, rng, name, keep_map=keep_map)
             rows = np.sort(rng.permutation(known)[:MAX_USERS_PER_PART])
-            evidence = weigh_evidence(carried[rows], joint[rows], rng, resolve_device(self.device))
+            labels = np.unique(joint[rows], return_inverse=True)[1]  # a sample may lack a rare class
+            evidence = weigh_evidence(carried[rows], labels, rng, resolve_device(self.device))
             if best is None or evidence.statistic < best[2].statistic:
                 best = carried, fitted, evidence
             if not evidence.is_beyond_chance:
