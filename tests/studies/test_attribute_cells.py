@@ -124,7 +124,7 @@ def test_a_number_is_attacked_by_regression(
     values = gender.codes + make_generator(0, "noise").normal(0, 0.3, len(gender.codes))
     height = Attribute("height", np.full(150, UNDISCLOSED), (), values)
     parts = {part: replace(getattr(split, part), attributes={"height": height}) for part in ("train", "valid", "test")}
-    monkeypatch.setattr(attribute_cells, "load_split", lambda data: replace(split, **parts))
+    monkeypatch.setattr(attribute_cells, "load_split", lambda data, protocol: replace(split, **parts))
     measured = measure_attribute_cell(make_cell(target=["height"]), tmp_path)
     assert {r.metric for r in measured.records if r.attack == "headline"} == {"advantage", "r2", "correlation"}
     assert len(measured.details.targets["height"].folds) == 5

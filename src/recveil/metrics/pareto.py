@@ -34,7 +34,7 @@ def find_knee(points: Sequence[tuple[float, float]]) -> int:
     The chord is the straight line between the ends of the front.
 
     The ends are the cheapest and the most private point; both coordinates are shares of their range over all points.
-    Where several points are equally far below, the first one is returned.
+    Where several points are equally far below, the first one is returned; where none is below, the most private one.
     """
     values = np.array(points, dtype=np.float64)
     low, span = values.min(0), np.ptp(values, axis=0)
@@ -44,6 +44,8 @@ def find_knee(points: Sequence[tuple[float, float]]) -> int:
     along = safest - cheapest
     # The cross product with `along` is the signed distance from the line times a constant: negative below the line.
     above = (scaled[front] - cheapest) @ np.array([along[1], -along[0]])
+    if above.min() >= 0:
+        return int(front[np.argmin(scaled[front, 0])])
     return int(front[np.argmin(above)])
 
 
