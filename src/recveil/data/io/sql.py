@@ -33,7 +33,8 @@ def write_query(address: str, path: Path) -> Path:
     """
     place, mark, query = address.partition("?query=")
     if not mark or not query.strip():
-        raise UsageError(f"{place} has no query. Write it as in duckdb:users.db?query=SELECT user_id, embedding FROM t")
+        example = "duckdb:users.db?query=SELECT user_id, embedding FROM t"
+        raise UsageError(f"{place} has no query. Write it as in {example}")
     table = _query_duckdb(place, query) if place.startswith("duckdb:") else _query_postgres(place, query)
     if not table.num_rows:
         raise DataError(f"The query of {place} returned no rows. Check it.")
