@@ -8,7 +8,7 @@ refused as well, since no honest checkpoint does.
 
 from __future__ import annotations
 
-import pickletools  # nosec B403: it lists the instructions of a pickle and runs none
+import pickletools  # nosec B403 (it lists instructions and runs none)
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
