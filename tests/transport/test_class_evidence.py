@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recveil.transport.class_evidence import MAX_CLASSES_OF_TREES, _compute_p_value, weigh_evidence
+from recveil.transport.class_evidence import MAX_CLASSES_OF_TREES, ClassEvidence, _compute_p_value, weigh_evidence
 
 
 def shift_mean(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -41,11 +41,19 @@ def test_every_kind_of_difference_is_found(make_world) -> None:
     x, labels = make_world(np.random.default_rng(0))
     evidence = weigh_evidence(x, labels, np.random.default_rng(1))
     assert evidence.is_beyond_chance
-    own = np.arange(600), labels
-    gain = np.log(evidence.shares[own]).mean() - np.log(evidence.reference[own]).mean()
-    assert gain > 0, "the shares must fit the labels better than those of permuted labels do"
     np.testing.assert_allclose(evidence.shares.sum(1), 1)
-    np.testing.assert_allclose(evidence.reference.sum(1), 1)
+    np.testing.assert_allclose(evidence.chance_shares.sum(1), 1)
+
+
+def test_shares_by_chance_have_the_evidence_that_random_labels_have() -> None:
+    """Labels drawn from them give the mean of the statistic, half of the number of learners, and evidence stays."""
+    x, labels = shift_mean(np.random.default_rng(0))
+    evidence = weigh_evidence(x, labels, np.random.default_rng(1))
+    p = evidence.chance_shares
+    overall = p.mean(0)
+    assert (p * np.log(p / overall)).sum() == pytest.approx(evidence.n_learners / 2, rel=0.5)
+    weak = ClassEvidence(evidence.shares, 1.0, 3)
+    np.testing.assert_array_equal(weak.chance_shares, weak.shares)
 
 
 @pytest.mark.thorough

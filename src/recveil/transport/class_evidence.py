@@ -1,4 +1,4 @@
-"""What rows tell of their classes, by three kinds of learners together, and what they would tell of random labels.
+"""What rows tell of their classes, by three kinds of learners together, and how much of it chance gives.
 
 Kernel ridge regression finds classes that differ in small neighborhoods, quadratic discriminants those that differ in
 directions in which users hardly vary, and boosted trees those that differ in single columns. Each is cross-fitted. The
@@ -41,25 +41,34 @@ MIN_SCALE = 1e-6
 MAX_SCORE = 4.0
 """Largest score, in standard deviations."""
 
-Labelings = list[NDArray[np.intp]]
-"""The labels, and a permutation of them."""
-
-
 @dataclass(frozen=True, eq=False)
 class ClassEvidence:
     """Class shares at each row, and how far they are from chance.
 
     Attributes:
         shares: (n, K) shares of the classes, cross-fitted.
-        reference: (n, K) shares that the same learners find for permuted labels.
         statistic: gain in log-likelihood over the overall shares.
-        is_beyond_chance: whether random labels would rarely give so much.
+        n_learners: number of learners, half of which is the mean of the statistic if labels are random.
     """
 
     shares: FloatArray
-    reference: FloatArray
     statistic: float
-    is_beyond_chance: bool
+    n_learners: int
+
+    @property
+    def is_beyond_chance(self) -> bool:
+        """Whether random labels would rarely give so much."""
+        return _compute_p_value(self.statistic, self.n_learners) < SIGNIFICANCE
+
+    @property
+    def chance_shares(self) -> FloatArray:
+        """Class shares that differ from the overall ones in the same places, but only as much as chance makes them.
+
+        The statistic is quadratic in the differences, so they are scaled by the root of its mean over itself.
+        """
+        scale = min(1.0, np.sqrt(self.n_learners / 2 / max(self.statistic, 1e-300)))
+        overall = self.shares.mean(0)
+        return np.asarray(overall + scale * (self.shares - overall))
 
 
 def weigh_evidence(
@@ -70,25 +79,24 @@ def weigh_evidence(
     Args:
         x: rows.
         labels: class of each row, from 0 on without gaps.
-        rng: source of the folds and of the permuted labels.
+        rng: source of the folds.
         device: where the kernel regression is computed.
     """
     K = int(labels.max()) + 1
     if K < 2:
-        return ClassEvidence(np.ones((len(x), 1)), np.ones((len(x), 1)), 0.0, False)
+        return ClassEvidence(np.ones((len(x), 1)), 0.0, 1)
+    labels = labels.astype(np.intp)
     order = rng.permutation(len(labels))
     fold = np.empty(len(labels), dtype=np.int64)
     fold[order[np.argsort(labels[order], kind="stable")]] = np.arange(len(labels)) % FOLDS
-    labelings: Labelings = [labels.astype(np.intp), rng.permutation(labels).astype(np.intp)]
-    scores = [_score_by_kernel(x, labelings, fold, order, K, device), _score_by_moments(x, labelings, fold, K)]
+    scores = [_score_by_kernel(x, labels, fold, order, K, device), _score_by_moments(x, labels, fold, K)]
     if K <= MAX_CLASSES_OF_TREES:
-        scores.append(_score_by_trees(x, labelings, fold, K))
-    stacked = np.stack([_standardize_scores(both) for both in scores])  # (learners, labelings, n, K)
-    return _fit_shares(stacked[:, 0], stacked[:, 1], labels)
+        scores.append(_score_by_trees(x, labels, fold, K))
+    return _fit_shares(np.stack([_standardize_scores(score) for score in scores]), labels)
 
 
-def _fit_shares(scores: FloatArray, permuted: FloatArray, labels: IntArray) -> ClassEvidence:
-    """Fit the weight of each learner, the same for all classes."""
+def _fit_shares(scores: FloatArray, labels: NDArray[np.intp]) -> ClassEvidence:
+    """Fit the weight of each learner, the same for all classes, to scores of shape (learners, n, K)."""
     rows, base = np.arange(len(labels)), np.log(np.bincount(labels) / len(labels))
 
     def lose(weights: FloatArray) -> tuple[float, FloatArray]:
@@ -101,8 +109,7 @@ def _fit_shares(scores: FloatArray, permuted: FloatArray, labels: IntArray) -> C
     zero = np.zeros(len(scores))
     best = minimize(lose, zero, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(zero))
     statistic = max(0.0, lose(zero)[0] - float(best.fun))
-    shares, reference = (softmax(base + np.tensordot(best.x, s, 1), axis=1) for s in (scores, permuted))
-    return ClassEvidence(shares, reference, statistic, _compute_p_value(statistic, len(scores)) < SIGNIFICANCE)
+    return ClassEvidence(softmax(base + np.tensordot(best.x, scores, 1), axis=1), statistic, len(scores))
 
 
 def _compute_p_value(statistic: float, n_learners: int) -> float:
@@ -114,19 +121,18 @@ def _compute_p_value(statistic: float, n_learners: int) -> float:
 def _standardize_scores(scores: FloatArray) -> FloatArray:
     """Give the scores of each row mean 0 and all of them together variance 1."""
     centered = scores - scores.mean(-1, keepdims=True)
-    return np.asarray((centered / max(float(centered[0].std()), 1e-12)).clip(-MAX_SCORE, MAX_SCORE))
+    return np.asarray((centered / max(float(centered.std()), 1e-12)).clip(-MAX_SCORE, MAX_SCORE))
 
 
 def _score_by_kernel(
-    x: FloatArray, labelings: Labelings, fold: IntArray, order: IntArray, K: int, device: str | torch.device
+    x: FloatArray, labels: NDArray[np.intp], fold: IntArray, order: IntArray, K: int, device: str | torch.device
 ) -> FloatArray:
     """Regress the class indicators on the rows in polar coordinates; the score is the logarithm of the share."""
     places = torch.as_tensor(standardize_columns(PolarCoordinates.fit(x).encode(x)), device=device)
     columns = 1 if K == 2 else K  # the second of two classes is the rest of the first
-    indicators = np.hstack([np.eye(K, dtype=np.float32)[labels][:, :columns] for labels in labelings])
-    targets = torch.as_tensor(indicators, device=places.device)
+    targets = torch.as_tensor(np.eye(K, dtype=np.float32)[labels][:, :columns], device=places.device)
     shuffled = torch.as_tensor(order, device=places.device)
-    setting = choose_setting(places[shuffled], targets[shuffled, :columns], torch.ones_like(targets[:, 0]))
+    setting = choose_setting(places[shuffled], targets[shuffled], torch.ones_like(targets[:, 0]))
     gram = compute_kernel(places, places, setting)
     predicted = torch.empty_like(targets)
     for k in range(FOLDS):
@@ -134,21 +140,20 @@ def _score_by_kernel(
         precision = torch.where(test, 0.0, 1 / setting.ridge)[:, None]
         coefficients, mean = solve_ridge(gram, targets, precision)
         predicted[test] = gram[test] @ coefficients + mean
-    found = predicted.cpu().numpy().astype(np.float64).reshape(len(x), len(labelings), columns).swapaxes(0, 1)
-    shares = np.concatenate([found, 1 - found], axis=2) if K == 2 else found
-    return np.asarray(np.log(shares.clip(1e-4, 1.0) / (np.bincount(labelings[0], minlength=K) / len(x))))
+    found = predicted.cpu().numpy().astype(np.float64)
+    shares = np.hstack([found, 1 - found]) if K == 2 else found
+    return np.asarray(np.log(shares.clip(1e-4, 1.0) / (np.bincount(labels, minlength=K) / len(x))))
 
 
-def _score_by_moments(x: FloatArray, labelings: Labelings, fold: IntArray, K: int) -> FloatArray:
+def _score_by_moments(x: FloatArray, labels: NDArray[np.intp], fold: IntArray, K: int) -> FloatArray:
     """Score by the normal density of each class, in directions in which all users together have variance 1."""
     wide = np.asarray(x, dtype=np.float64)
     _, scale, axes = np.linalg.svd(np.cov((wide - wide.mean(0)).T, ddof=0).reshape(x.shape[1], -1))
     kept = scale > MIN_SCALE**2 * scale[0]
     z = (wide - wide.mean(0)) @ axes[kept].T / np.sqrt(scale[kept])
-    out = np.zeros((len(labelings), len(x), K))
-    for number, labels in enumerate(labelings):
-        for k in range(FOLDS):
-            out[number, fold == k] = _score_densities(z[fold != k], labels[fold != k], z[fold == k], K)
+    out = np.zeros((len(x), K))
+    for k in range(FOLDS):
+        out[fold == k] = _score_densities(z[fold != k], labels[fold != k], z[fold == k], K)
     return out
 
 
@@ -168,18 +173,17 @@ def _score_densities(z: FloatArray, labels: IntArray, rows: FloatArray, K: int) 
     return scores
 
 
-def _score_by_trees(x: FloatArray, labelings: Labelings, fold: IntArray, K: int) -> FloatArray:
+def _score_by_trees(x: FloatArray, labels: NDArray[np.intp], fold: IntArray, K: int) -> FloatArray:
     """Score by the logarithm of the class probabilities of boosted trees, where they have two classes to learn."""
-    out = np.zeros((len(labelings), len(x), K))
-    for number, labels in enumerate(labelings):
-        for k in range(FOLDS):
-            test, shares = fold == k, np.bincount(labels[fold != k], minlength=K) / (fold != k).sum()
-            if not test.any() or np.count_nonzero(shares) < 2:
-                continue
-            trees = HistGradientBoostingClassifier(
-                max_iter=40, learning_rate=0.15, max_leaf_nodes=15, early_stopping=False, random_state=0
-            )
-            trees.fit(x[~test], labels[~test])
-            guesses = trees.predict_proba(x[test]).clip(1e-4)
-            out[number][np.ix_(test, trees.classes_)] = np.log(guesses / shares[trees.classes_])
+    out = np.zeros((len(x), K))
+    for k in range(FOLDS):
+        test, shares = fold == k, np.bincount(labels[fold != k], minlength=K) / (fold != k).sum()
+        if not test.any() or np.count_nonzero(shares) < 2:
+            continue
+        trees = HistGradientBoostingClassifier(
+            max_iter=40, learning_rate=0.15, max_leaf_nodes=15, early_stopping=False, random_state=0
+        )
+        trees.fit(x[~test], labels[~test])
+        guesses = trees.predict_proba(x[test]).clip(1e-4)
+        out[np.ix_(test, trees.classes_)] = np.log(guesses / shares[trees.classes_])
     return out

@@ -1,9 +1,9 @@
 """Exchange of places: the rows of a table stay as they are, and users of different classes trade them.
 
 A class gives away places where it is in excess and takes places where it is scarce. Both are judged by cross-fitted
-learners (`class_evidence`), and the goal is a *permuted-label reference*: what the same learners say of labels that
-were permuted at random. Rows are only traded, so no new place appears that could tell a class, and the goal fluctuates
-as random labels do, so nothing is made equal beyond chance.
+learners (`class_evidence`). The goal is what chance gives: the class shares keep their differences, scaled down until
+the learners find as much as they find in random labels. Rows are only traded, so no new place appears that could tell a
+class; nothing is made equal beyond chance; and nobody trades for differences that chance explains.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def exchange_places(
 def _exchange_part(
     x: FloatArray, labels: IntArray, rng: np.random.Generator, share: float, device: str | torch.device
 ) -> NDArray[np.intp]:
-    """Run passes until the learners predict the labels no better than permuted ones."""
+    """Run passes until the learners predict the labels no better than random ones."""
     holder = np.arange(len(x))  # the user at each place
     labels = np.unique(labels, return_inverse=True)[1]  # the label at each place; a part may lack a rare class
     for _ in range(MAX_PASSES):
@@ -69,12 +69,13 @@ def _exchange_part(
         if not evidence.is_beyond_chance:
             break
         own = np.arange(len(x)), labels
-        kept = np.minimum(1.0, evidence.reference[own] / evidence.shares[own])
+        goal = evidence.chance_shares
+        kept = np.minimum(1.0, goal[own] / evidence.shares[own])
         movers = np.flatnonzero(rng.random(len(x)) < share * (1 - kept))
-        need = evidence.reference - evidence.shares
+        need = goal - evidence.shares
         for group in np.array_split(rng.permutation(movers), -(-len(movers) // MAX_MOVERS_PER_ASSIGNMENT) or 1):
-            goal = _assign_places(x[group], labels[group], need[group])
-            holder[group[goal]], labels[group[goal]] = holder[group], labels[group]
+            place = group[_assign_places(x[group], labels[group], need[group])]
+            holder[place], labels[place] = holder[group], labels[group]
         if share < 1:
             break  # a further pass would make up for the moves that are not wanted
     rows = np.empty(len(x), dtype=np.intp)
