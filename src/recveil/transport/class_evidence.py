@@ -41,6 +41,7 @@ MIN_SCALE = 1e-6
 MAX_SCORE = 4.0
 """Largest score, in standard deviations."""
 
+
 @dataclass(frozen=True, eq=False)
 class ClassEvidence:
     """Class shares at each row, and how far they are from chance.

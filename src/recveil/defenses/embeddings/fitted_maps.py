@@ -7,12 +7,15 @@ class that the fit did not meet, takes only the part that needs no label.
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 
+from recveil.core.device import use_one_thread
 from recveil.core.errors import DataError
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import find_cells
@@ -84,11 +87,18 @@ class SlicedMap:
 
     def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         """Carry the users by the rounds of their class, computed in float32."""
-        out = x.double()
-        size = BLOCK_ROWS if x.device.type == "cpu" else BLOCK_ROWS_ON_GPU
-        for k in range(self.shifts.shape[1] if len(self.to) else 0):
-            for rows in torch.split((codes == k).nonzero()[:, 0], size):
-                out[rows] = self.carry_class(out[rows].float(), k).double()
+        out, on_cpu = x.double(), x.device.type == "cpu"
+        size = BLOCK_ROWS if on_cpu else BLOCK_ROWS_ON_GPU
+        classes = range(self.shifts.shape[1] if len(self.to) else 0)
+        blocks = [(k, rows) for k in classes for rows in torch.split((codes == k).nonzero()[:, 0], size)]
+
+        def carry_block(block: tuple[int, torch.Tensor]) -> None:
+            k, rows = block
+            out[rows] = self.carry_class(out[rows].float(), k).double()
+
+        # Each block is computed by one thread alone, so the bytes do not depend on the number of threads.
+        with ThreadPoolExecutor((os.cpu_count() or 1) if on_cpu else 1) as pool, use_one_thread():
+            list(pool.map(carry_block, blocks))
         return out
 
     def carry_class(self, x: torch.Tensor, k: int) -> torch.Tensor:

@@ -149,8 +149,9 @@ class Sliced(MapTransformer):
         start, labels = np.asarray(x, dtype=np.float64)[order], codes[order]
         if self.strength == 0 or all(cells.n_classes < 2 for cells in plan_cells(codes, minimum=0)):
             return np.asarray(x, dtype=np.float32).copy(), FittedMap([], self.strength, 0.0, x.shape[1])
-        kind = self._choose_on_sample(start, labels, rng)
-        carried, fitted, evidence = self._choose_coordinates(start, labels, rng, kind, keep_map=keep_map)
+        kind, of_sample = self._choose_on_sample(start, labels, rng)
+        carried, fitted, found = self._choose_coordinates(start, labels, rng, kind, keep_map=keep_map)
+        evidence = found or of_sample
         if self.trade and len(x) <= MAX_TRADERS and (evidence is None or evidence.is_beyond_chance):
             joint = plan_cells(labels, minimum=0)[0].codes
             carried = carried[exchange_places(carried, joint, rng, device=resolve_device(self.device))]
@@ -166,12 +167,15 @@ class Sliced(MapTransformer):
         if (self.rounds or 0) < 0:
             raise UsageError(f"rounds must not be negative; got {self.rounds}.")
 
-    def _choose_on_sample(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> str:
-        """Return the coordinates to use; of a large table they are chosen on a sample of the users."""
+    def _choose_on_sample(
+        self, x: FloatArray, codes: IntArray, rng: np.random.Generator
+    ) -> tuple[str, ClassEvidence | None]:
+        """Return the coordinates to use; of a large table they are chosen on a sample, with what is left in it."""
         if self.coordinates != AUTO or len(x) <= MAX_USERS_TO_CHOOSE:
-            return self.coordinates
+            return self.coordinates, None
         sample = np.sort(rng.permutation(len(x))[:USERS_TO_CHOOSE])
-        return self._choose_coordinates(x[sample], codes[sample], rng, AUTO, keep_map=False)[1].coordinates.kind
+        _, fitted, evidence = self._choose_coordinates(x[sample], codes[sample], rng, AUTO, keep_map=False)
+        return fitted.coordinates.kind, evidence
 
     def _choose_coordinates(
         self, x: FloatArray, codes: IntArray, rng: np.random.Generator, kind: str, *, keep_map: bool
