@@ -21,7 +21,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-hypothesis.settings.register_profile("recveil", deadline=None)  # a busy machine is no failure
+hypothesis.settings.register_profile("recveil", deadline=None, max_examples=50)  # a busy machine is no failure
 hypothesis.settings.load_profile("recveil")
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +38,17 @@ def shared_data() -> Path:
     if not (folder / "ml-100k").is_dir():
         pytest.skip(f"real data not at hand: set RECVEIL_DATA to a folder that holds ml-100k/ (looked in {folder})")
     return folder
+
+
+@pytest.fixture
+def quick_self_check(monkeypatch):
+    """A self-check by two attackers; its own tests, the golden documents and the campaign use all of them."""
+    from recveil.attacks.attribute.panels import make_attack
+
+    def make_two(panel, device):
+        return {name: make_attack(name, device) for name in ("logistic", "qda")}
+
+    monkeypatch.setattr("recveil.workflows.self_check.make_panel", make_two)
 
 
 @pytest.fixture
