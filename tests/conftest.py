@@ -52,6 +52,12 @@ def quick_self_check(monkeypatch):
 
 
 @pytest.fixture
+def no_trees(monkeypatch):
+    """Evidence weighed without trees, which take most of the time; tests of the evidence and of exchange have them."""
+    monkeypatch.setattr("recveil.transport.class_evidence.MAX_CLASSES_OF_TREES", 0)
+
+
+@pytest.fixture
 def fill_store(tmp_path):
     """A function that fills a folder with invented results: (plan, leaks, fail, skip, name) -> Store.
 
