@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Idle OpenMP threads should sleep, not spin: see src/recveil/__init__.py.
 export OMP_WAIT_POLICY ?= PASSIVE
+# Modules are compiled when they are first imported, not all 16,000 of them at the installation; Python may keep them.
+export PYTHONDONTWRITEBYTECODE :=
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -15,7 +18,7 @@ help: ## Print the targets
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP_INSTALL) -e '.[dev]'
 	@touch $@
 
 install: $(READY) ## Make the virtual environment and install recveil into it, ready to develop
@@ -29,7 +32,12 @@ test: $(READY) ## Run the fast tests, under three minutes on two cores
 test-all: $(READY)
 	$(BIN)/python -m pytest -n auto -m 'not slow'
 
-test-slow: $(READY) ## Run the slow tests
+SLOW_READY := $(VENV)/.slow-ready
+$(SLOW_READY): $(READY)
+	$(PIP_INSTALL) -e '.[test-slow]'
+	@touch $@
+
+test-slow: $(SLOW_READY) ## Run the slow tests, with the packages that only they need
 	$(BIN)/python -m pytest -n auto -m slow
 
 campaign: $(READY) ## Break inputs, kill commands and take away memory and disk, and judge what happens (an hour)
@@ -50,7 +58,7 @@ check: lint types security test-all ## All that CI runs: style, types, security,
 
 RELEASE_READY := $(VENV)/.release-ready
 $(RELEASE_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	$(PIP_INSTALL) -e '.[release]'
 	@touch $@
 
 audit-dependencies: $(RELEASE_READY) ## Look up known vulnerabilities of the dependencies; needs the network

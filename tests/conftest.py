@@ -1,5 +1,6 @@
 """What all tests share: the real data, where it is at hand."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -11,7 +12,16 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("recveil", deadline=None)  # a busy machine is no failure
+# Modules and tests live to the end: counting them as garbage to be is a third of the time that collecting tests takes.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+hypothesis.settings.register_profile("recveil", deadline=None, max_examples=50)  # a busy machine is no failure
 hypothesis.settings.load_profile("recveil")
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +38,23 @@ def shared_data() -> Path:
     if not (folder / "ml-100k").is_dir():
         pytest.skip(f"real data not at hand: set RECVEIL_DATA to a folder that holds ml-100k/ (looked in {folder})")
     return folder
+
+
+@pytest.fixture
+def quick_self_check(monkeypatch):
+    """A self-check by two attackers; its own tests, the golden documents and the campaign use all of them."""
+    from recveil.attacks.attribute.panels import make_attack
+
+    def make_two(panel, device):
+        return {name: make_attack(name, device) for name in ("logistic", "qda")}
+
+    monkeypatch.setattr("recveil.workflows.self_check.make_panel", make_two)
+
+
+@pytest.fixture
+def no_trees(monkeypatch):
+    """Evidence weighed without trees, which take most of the time; tests of the evidence and of exchange have them."""
+    monkeypatch.setattr("recveil.transport.class_evidence.MAX_CLASSES_OF_TREES", 0)
 
 
 @pytest.fixture

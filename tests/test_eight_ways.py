@@ -65,7 +65,7 @@ def test_2_a_score_below_chance_is_a_leak() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["scale", "parity", "low-bits"])
+@pytest.mark.parametrize("kind", ["scale"])  # for the other kinds see audits/attribute/test_audit.py
 def test_3_a_label_put_into_the_vectors_is_found_although_linear_attacks_miss_it(kind: str) -> None:
     x, secret = make_injected_label(kind, n=1000, d=8, rng=np.random.default_rng(2))
     found = audit_attribute(x, secret, rules=ONE_REPEAT)

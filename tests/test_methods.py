@@ -51,6 +51,7 @@ class WithLoss:
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("no_trees")
 @pytest.mark.parametrize("name", list_defenses("embeddings"))
 def test_an_embedding_defense_keeps_its_contract(name: str) -> None:
     marks = {mark: getattr(DEFENSES.load(name), mark, False) for mark in MARKS}

@@ -81,3 +81,8 @@ def write_attributes(tables: Path) -> Callable[..., None]:
         pq.write_table(pa.table({"user_id": ids, **columns}), tables / "A.parquet")
 
     return write
+
+
+@pytest.fixture(autouse=True)
+def _quick(quick_self_check: None) -> None:
+    """Check defended tables quickly."""

@@ -30,9 +30,14 @@ DOCUMENTS = (
 )
 
 
+@pytest.fixture(scope="module")
+def schemas() -> dict[str, dict[str, object]]:
+    return json_schema()
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_document_survives_json_and_follows_its_schema(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path
+    name: str, schemas: dict[str, dict[str, object]], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     document: Document = request.getfixturevalue(name)
     path = tmp_path / "new" / "folder" / "result.json"  # parents are made
@@ -40,14 +45,16 @@ def test_a_document_survives_json_and_follows_its_schema(
     assert type(document).read_json(path).to_json() == document.to_json()  # absolute paths in sentences are cut
     plain = json.loads(path.read_text())
     assert plain["command"] == document.command
-    schema = json_schema()[type(document).__name__]
+    schema = schemas[type(document).__name__]
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(plain, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**plain, "surprise": 1}, schema)
 
 
-def test_what_is_not_a_number_is_null_in_json_and_not_a_number_again(cloak_result: CloakResult, tmp_path: Path) -> None:
+def test_what_is_not_a_number_is_null_in_json_and_not_a_number_again(
+    cloak_result: CloakResult, schemas: dict[str, dict[str, object]], tmp_path: Path
+) -> None:
     nan = float("nan")
     gender = cloak_result.before["gender"]
     headline = gender.headline.model_copy(update={"auc": Estimate(0.5, nan, nan, 7), "p_value": nan})
@@ -65,7 +72,7 @@ def test_what_is_not_a_number_is_null_in_json_and_not_a_number_again(cloak_resul
         back.defense.displacement,
     ]
     assert all(number != number for number in numbers)
-    jsonschema.validate(plain, json_schema()["CloakResult"])
+    jsonschema.validate(plain, schemas["CloakResult"])
 
 
 def test_other_documents_damaged_files_and_unknown_keys_are_refused(audit_result: AuditResult, tmp_path: Path) -> None:
@@ -131,10 +138,10 @@ def test_the_defended_table_stands_beside_the_document_and_not_in_it(cloak_resul
     assert with_table.model_dump() == cloak_result.model_dump()
 
 
-def test_the_published_schema_is_that_of_the_code() -> None:
+def test_the_published_schema_is_that_of_the_code(schemas: dict[str, dict[str, object]]) -> None:
     """Write it again by: python -m recveil.core.results > docs/reference/results.schema.json."""
     published = Path(__file__).resolve().parents[2] / "docs" / "reference" / "results.schema.json"
-    assert json.loads(published.read_text()) == json_schema()
+    assert json.loads(published.read_text()) == schemas
 
 
 @pytest.mark.parametrize(("smallest", "mode"), [(9, 0o600), (10, 0o644)])

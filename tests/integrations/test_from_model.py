@@ -13,6 +13,8 @@ import recveil as rv
 from integrations.torch_module import CODES, PAIRS, QUICK, USERS, read_module
 from recveil.core.errors import DataError, UsageError
 
+pytestmark = pytest.mark.usefixtures("quick_self_check")
+
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])

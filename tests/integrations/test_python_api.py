@@ -16,6 +16,8 @@ from recveil.data.synthetic import make_world
 from recveil.integrations.python_api import audit, cloak, membership, train
 from recveil.testing.worlds import make_planted_leak
 
+pytestmark = pytest.mark.usefixtures("quick_self_check")
+
 X, SECRET = make_planted_leak(200, 4, 2, 3.0, rng=np.random.default_rng(0))
 QUICK = {"panel": "logistic", "folds": 3, "repeats": 1}
 MODEL = {"epochs": 1, "embedding_size": 4}

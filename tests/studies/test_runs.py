@@ -55,6 +55,7 @@ def resumed(command: list[str], kills: int, longest: float, env: dict[str, str])
     return hits
 
 
+@pytest.mark.thorough
 def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path: Path, chores: ModuleType) -> None:
     run_study(chores.plan(), tmp_path / "whole", chores.Inline(), work=chores.quick)
     command = [sys.executable, str(HERE / "chores.py"), str(tmp_path / "torn")]

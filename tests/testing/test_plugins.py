@@ -29,6 +29,8 @@ from recveil.testing.contracts import check_attack, check_embedding_defense
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import make_planted_leak
 
+pytestmark = pytest.mark.usefixtures("quick_self_check")
+
 ENTRY_POINTS = """
 [recveil.defenses]
 toy = toy_package.defense

@@ -46,3 +46,8 @@ def trained_run(request_small: TrainRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("trained") / "run"
     train_run(request_small, folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _quick(quick_self_check: None) -> None:
+    """Check defended tables quickly."""

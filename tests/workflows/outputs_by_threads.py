@@ -11,7 +11,7 @@ import numpy as np
 
 N_USERS, N_DIMENSIONS = 6_000, 32
 """Large enough that torch and BLAS share the work among threads."""
-N_USERS_OF_SLOW = 600
+N_USERS_OF_SLOW = 300
 SLOW = ("exchange", "sliced", "adversarial-pot", "labelfree", "d2d")
 """Defenses that take minutes on the large table."""
 OPTIONS = {"epochs": 1, "steps": 5, "rounds": 10, "noise_seed": 0, "epsilon": 50.0}

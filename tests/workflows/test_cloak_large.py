@@ -24,7 +24,6 @@ def test_the_self_check_is_run_on_a_sample(
     tmp_path: Path, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch, strength: float, passed: bool
 ) -> None:
     monkeypatch.setattr("recveil.streaming.audit_sample.count_needed_users", lambda *_: 200)  # to save time
-    monkeypatch.setattr("recveil.workflows.self_check.CHECK_PANELS", ("strong",))
     x, secret = make_planted_leak(600, 4, 2, 2.0, rng=np.random.default_rng(0))
     labels = np.array(secret.labels)[secret.codes]
     table = pa.table({"user_id": np.arange(600), "gender": labels, "embedding": list(x.astype(np.float32))})

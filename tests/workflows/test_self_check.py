@@ -18,13 +18,14 @@ from recveil.workflows.self_check import check_release, choose_defense, list_can
 PROTOCOL = AuditProtocol(device="cpu", folds=3)
 
 
-@pytest.fixture(autouse=True)
-def _quick_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def quick_self_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check itself, with all strong attackers and few others."""
     monkeypatch.setattr(self_check, "CHECK_PANELS", ("two-releases", "strong"))
 
 
 def make_world(size: float = 1.5) -> tuple[FloatArray, Attribute]:
-    return make_planted_leak(900, 6, 2, size, rng=np.random.default_rng(0))
+    return make_planted_leak(500, 6, 2, size, rng=np.random.default_rng(0))
 
 
 @pytest.mark.thorough
@@ -34,7 +35,7 @@ def test_an_untouched_leak_fails_and_an_independent_table_passes() -> None:
     assert not failed.passed
     assert secret.name in failed.sentence
     assert failed.tried == {"none": failed.largest_advantage}
-    noise = make_no_leak(900, 6, 2, rng=np.random.default_rng(1))[0]
+    noise = make_no_leak(500, 6, 2, rng=np.random.default_rng(1))[0]
     passed = check_release(x, noise, [secret], PROTOCOL, "noise")
     assert passed.passed
     assert passed.sentence == ""
@@ -42,7 +43,7 @@ def test_an_untouched_leak_fails_and_an_independent_table_passes() -> None:
 
 @pytest.mark.thorough
 def test_a_label_that_the_defense_injects_fails_where_there_was_none() -> None:
-    x, secret = make_no_leak(900, 6, 2, rng=np.random.default_rng(2))
+    x, secret = make_no_leak(500, 6, 2, rng=np.random.default_rng(2))
     injected = x.copy()
     injected[secret.codes == 1] *= 1.5
     check = check_release(x, injected, [secret], PROTOCOL, "broken")
@@ -51,9 +52,10 @@ def test_a_label_that_the_defense_injects_fails_where_there_was_none() -> None:
 
 
 @pytest.mark.thorough
-def test_auto_takes_the_first_that_passes_and_says_what_it_tried() -> None:
+def test_auto_takes_the_first_that_passes_and_says_what_it_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_check, "CHECK_PANELS", ("two-releases",))
     x, secret = make_world()
-    hidden = make_no_leak(900, 6, 2, rng=np.random.default_rng(1))[0]
+    hidden = make_no_leak(500, 6, 2, rng=np.random.default_rng(1))[0]
     tables = {"a": x, "b": hidden, "c": hidden}
     candidates = [ChosenDefense(name) for name in tables]
     chosen = choose_defense(x, [secret], candidates, lambda candidate: tables[candidate.name], PROTOCOL)
@@ -78,7 +80,7 @@ def test_auto_lists_candidates_by_rank_and_only_streaming_ones_for_large_tables(
 @pytest.mark.thorough
 def test_a_cloak_holds_its_self_check() -> None:
     x, secret = make_world()
-    table = ClearTable(InputSummary(name="table", n_users=900, d=6), x, [secret])
+    table = ClearTable(InputSummary(name="table", n_users=500, d=6), x, [secret])
     _, result = cloak_table(table, ChosenDefense("auto"), PROTOCOL, audit=False)
     assert result.self_check is not None
     assert result.self_check.passed

@@ -105,10 +105,10 @@ def test_a_bagged_attack_guesses_known_users_by_the_parts_that_did_not_learn_fro
     assert np.mean(memory.argmax(1) == y[:300]) > 0.75
 
 
-FORESTS = VotingClassifier([("a", RandomForestClassifier(5)), ("b", RandomForestClassifier(5))], voting="soft")
+FORESTS = VotingClassifier([("a", RandomForestClassifier(3)), ("b", RandomForestClassifier(3))], voting="soft")
 PLAIN = {
     "logistic": LogisticRegression(),
-    "forest": RandomForestClassifier(30),
+    "forest": RandomForestClassifier(12),
     "margins": LinearSVC(),
     "pipeline": make_pipeline(StandardScaler(), SVC()),
     "nested": FORESTS,

@@ -101,7 +101,7 @@ def test_a_planted_leak_is_found_and_not_overstated(K: int) -> None:
     assert f"secret: balanced accuracy {reached.value:.1%}" in found.sentence
 
 
-@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("K", [2, 5])
 def test_where_there_is_no_leak_none_is_reported(K: int) -> None:
     verdicts = Counter()
     for seed in range(6):
@@ -165,7 +165,7 @@ def test_a_label_hidden_from_lines_is_found_by_the_panel(kind: str) -> None:
     assert found.verdict == "leak"
 
 
-@pytest.mark.parametrize("K", [2, 3, 7])
+@pytest.mark.parametrize("K", [2, 7])
 def test_degenerate_attackers_are_flagged_and_never_count_as_privacy(K: int) -> None:
     x, secret = labelled(20_000, K)
     found = audit_attribute(x, secret, {"constant": Fake(constant)})

@@ -65,10 +65,11 @@ def test_predictions_that_are_always_wrong_are_a_leak() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("two_regressions")
 def test_with_many_users_and_no_leak_the_verdict_is_none() -> None:
     rng = np.random.default_rng(3)
     rules = replace(FIVE, max_repeats=5)  # one repeat leaves an interval of [0, 0.06]
-    audit = audit_numeric_attribute(rng.normal(size=(6000, 3)), number(rng.normal(size=6000)), rules=rules)
+    audit = audit_numeric_attribute(rng.normal(size=(12_000, 3)), number(rng.normal(size=12_000)), rules=rules)
     assert audit.verdict == "none"
     assert audit.resolution < 0.1
 

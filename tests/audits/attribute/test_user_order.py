@@ -34,15 +34,13 @@ def audit(x: np.ndarray, secret: Attribute, ids: np.ndarray | None = None, panel
 @pytest.mark.thorough
 @pytest.mark.parametrize("with_ids", [False, True])
 def test_the_order_of_rows_decides_nothing(with_ids: bool) -> None:
-    for seed in range(8):
+    for seed, panel in enumerate(("quick" if with_ids else "fast", "quick", "quick")):
         x, secret = make_world(seed)
         x[:6] = x[6:12]  # equal rows, some of them of different classes
         ids = np.array([f"user {i}" for i in range(len(x))]) if with_ids else None
         shuffled = np.random.default_rng(100 + seed).permutation(len(x))
-        first = audit(x, secret, ids, panel="fast" if seed < 2 else "quick")
-        again = audit(
-            x[shuffled], secret.take(shuffled), None if ids is None else ids[shuffled], "fast" if seed < 2 else "quick"
-        )
+        first = audit(x, secret, ids, panel)
+        again = audit(x[shuffled], secret.take(shuffled), None if ids is None else ids[shuffled], panel)
         assert first.to_result() == again.to_result()
         np.testing.assert_array_equal(x[first.users], x[shuffled][again.users])
         if ids is not None:
@@ -58,11 +56,11 @@ def test_the_order_of_rows_decides_nothing(with_ids: bool) -> None:
 @pytest.mark.parametrize("with_ids", [False, True])
 def test_the_order_of_rows_decides_nothing_for_numbers(with_ids: bool) -> None:
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((200, 4))
+    x = rng.standard_normal((100, 4))
     age = Attribute(
-        "age", np.zeros(200, np.int64), (), values=np.round(30 + 5 * x[:, 0] + 9 * rng.standard_normal(200))
+        "age", np.zeros(100, np.int64), (), values=np.round(30 + 5 * x[:, 0] + 9 * rng.standard_normal(100))
     )
-    ids, shuffled = np.arange(200) * 7, rng.permutation(200)
+    ids, shuffled = np.arange(100) * 7, rng.permutation(100)
     first = audit_numeric_attribute(x, age, rules=RULES, ids=ids if with_ids else None)
     again = audit_numeric_attribute(
         x[shuffled], age.take(shuffled), rules=RULES, ids=ids[shuffled] if with_ids else None
@@ -81,7 +79,7 @@ def test_users_keep_their_place_by_id_when_their_vectors_change_and_another_seed
 @pytest.mark.parametrize("share", [0.1, 1.0])
 def test_copies_of_users_are_no_leak(share: float, noise: float) -> None:
     leaks = 0
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         x, secret = make_no_leak(400, 8, 2, rng=rng)
         copied = rng.permutation(400)[: int(400 * share)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -55,9 +57,21 @@ def test_a_mistake_that_is_not_offered_is_refused() -> None:
     assert list(MISTAKES) == [LABEL_LEAK]
 
 
+def write_interactions(path: Path, n_users: int, n_items: int) -> str:
+    """Write a log of users and their items, which have nothing to do with each other."""
+    rng = np.random.default_rng(n_users)
+    rows = [f"{user},{item}" for user in range(n_users) for item in rng.choice(n_items, 25, replace=False)]
+    path.write_text("user_id,item_id\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
 @pytest.mark.thorough
-def test_the_document_names_the_mistake_and_warns_first() -> None:
-    request = MembershipRequest(data="demo", model="puresvd", attacks=["biased"], demonstrate=LABEL_LEAK, k=20)
+def test_the_document_names_the_mistake_and_warns_first(tmp_path: Path) -> None:
+    data = write_interactions(tmp_path / "data.csv", 200, 100)
+    options = {"embedding_size": 8}
+    request = MembershipRequest(
+        data=data, model="puresvd", options=options, attacks=["biased"], demonstrate=LABEL_LEAK, k=10
+    )
     result = run_membership_on_data(request)
     assert result.demonstration == LABEL_LEAK
     assert result.warnings[0].startswith("DEMONSTRATION")
@@ -65,15 +79,14 @@ def test_the_document_names_the_mistake_and_warns_first() -> None:
 
 
 @pytest.mark.thorough
-def test_a_shadow_of_another_data_set_is_split_and_factored_apart(tmp_path) -> None:
-    rng = np.random.default_rng(0)
-    rows = [f"{user},{item}" for user in range(90) for item in rng.choice(60, 25, replace=False)]
-    path = tmp_path / "other.csv"
-    path.write_text("user_id,item_id\n" + "\n".join(rows) + "\n")
+def test_a_shadow_of_another_data_set_is_split_and_factored_apart(tmp_path: Path) -> None:
+    data = write_interactions(tmp_path / "data.csv", 200, 100)
+    other = write_interactions(tmp_path / "other.csv", 90, 60)
+    options = {"embedding_size": 8}
     request = MembershipRequest(
-        data="demo", model="puresvd", options={"embedding_size": 8}, attacks=["biased"], shadow_data=str(path), k=10
+        data=data, model="puresvd", options=options, attacks=["biased"], shadow_data=other, k=10
     )
     result = run_membership_on_data(request)
-    assert result.input.shadow_data == str(path)
+    assert result.input.shadow_data == other
     assert any("share no axes" in note for note in result.warnings)
     assert "biased" in result.attacks

@@ -62,7 +62,7 @@ def test_few_rows_are_carried_as_torch_carries_them(
 def test_two_attributes_and_a_common_length_are_carried_alike(by_torch: Callable[..., FloatArray]) -> None:
     x, codes = draw_table(2)
     both = np.stack([codes, np.arange(len(x)) % 2], axis=1)
-    fitted = Sliced(rounds=6, norm="unit", device="cpu").fit(x, both).map_
+    fitted = Sliced(rounds=6, coordinates="columns", trade=False, norm="unit", device="cpu").fit(x, both).map_
     asked = np.array([[0, 1], [2, -1], [-1, 0], [-1, -1]])
     np.testing.assert_allclose(fitted(x[:4], asked, CPU), by_torch(fitted, x[:4], asked), atol=1e-6)
 

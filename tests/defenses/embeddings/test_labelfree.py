@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from recveil.core.types import UNDISCLOSED
 from recveil.defenses.embeddings.labelfree import LabelFree
 from recveil.defenses.embeddings.transformers import load_map
 from recveil.metrics.leakage import balanced_accuracy, compute_confusion
-from recveil.testing.contracts import check_embedding_defense
 
 
 def make_world(n: int = 1_600, d: int = 6, K: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -85,8 +83,3 @@ def test_a_damaged_map_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match="cannot be read as a saved map"):
         load_map(path)
-
-
-@pytest.mark.thorough
-def test_contract() -> None:
-    check_embedding_defense(partial(LabelFree, device="cpu"))

@@ -124,6 +124,7 @@ def test_the_order_of_the_users_does_not_matter_and_the_same_seed_gives_the_same
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("no_trees")
 @pytest.mark.parametrize("kind", COORDINATES)
 def test_strength_is_a_straight_line_in_every_coordinates(kind: str) -> None:
     table = make_clusters(300)

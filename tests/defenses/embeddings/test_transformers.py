@@ -37,10 +37,13 @@ EXPECTED_FAILURES = {
     Noise: dict.fromkeys(("check_methods_sample_order_invariance", "check_methods_subset_invariance"), BY_ROW),
 }
 
+QUICK_SLICED = Sliced(rounds=3, coordinates="columns", trade=False, device="cpu")
+"""Without its learners, which the contract of all defenses and test_sliced.py hold."""
+
 
 @pytest.mark.filterwarnings("default")
 @parametrize_with_checks(
-    [Gaussian(device="cpu"), Leace(device="cpu"), Noise(device="cpu"), Sliced(device="cpu")],
+    [Gaussian(device="cpu"), Leace(device="cpu"), Noise(device="cpu"), QUICK_SLICED],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator), {}),
     xfail_strict=True,
 )
@@ -64,6 +67,7 @@ def make_quick(name: str, **options: Any) -> EmbeddingTransformer:
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("no_trees")
 @pytest.mark.parametrize("name", NAMES)
 def test_fit_transform_is_the_call_with_the_generator_of_the_random_state(name: str) -> None:
     x, codes = make_table()
@@ -95,6 +99,7 @@ def test_a_defense_without_a_map_says_so_to_later_users(name: str) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("no_trees")
 @pytest.mark.parametrize("name", WITH_MAP)
 def test_labels_of_any_kind_give_the_table_of_their_codes(name: str) -> None:
     x, codes = make_table()
@@ -161,6 +166,7 @@ def test_what_cannot_be_used_is_refused() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("no_trees")
 @pytest.mark.parametrize("name", WITH_MAP)
 def test_a_saved_map_is_loaded_as_the_transformer_that_wrote_it(name: str, tmp_path: Path) -> None:
     x, codes = make_table()
