@@ -7,7 +7,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-slow campaign lint types security check audit-dependencies wheel wheel-test install-test format bench clean
+.PHONY: help install demo test test-all test-slow campaign lint types security speed check audit-dependencies wheel wheel-test install-test format bench clean
 
 help: ## Print the targets
 	@echo "make <target>, where the target is one of:"
@@ -45,7 +45,10 @@ types: $(READY)
 security: $(READY)
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml src
 
-check: lint types security test-all ## All that CI runs: style, types, security, fast and thorough tests
+speed: $(READY) ## Compare the CPU time of five hot paths with a committed reference
+	$(BIN)/python benchmarks/guard.py
+
+check: lint types security speed test-all ## All that CI runs: style, types, security, speed, fast and thorough tests
 	@echo "make check: all good"
 
 RELEASE_READY := $(VENV)/.release-ready
