@@ -84,8 +84,8 @@ format: $(READY) ## Put the code into the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Run the benchmarks; each prints ratios measured in one run
-	@for name in ranking training audit attrcloak; do echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
+bench: $(READY) ## Run the benchmarks and write their tables to bench.md (hours; RECVEIL_DATA holds ml-1m)
+	$(BIN)/python benchmarks/page.py --out bench.md
 
 clean: ## Remove the virtual environment and what the tools left behind
 	rm -rf $(VENV) recveil-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
