@@ -10,7 +10,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-slow campaign lint types security check audit-dependencies wheel wheel-test install-test format bench clean
+.PHONY: help install demo test test-all test-slow campaign lint types security speed check audit-dependencies wheel wheel-test install-test format bench clean
 
 help: ## Print the targets
 	@echo "make <target>, where the target is one of:"
@@ -53,7 +53,10 @@ types: $(READY)
 security: $(READY)
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml src
 
-check: lint types security test-all ## All that CI runs: style, types, security, fast and thorough tests
+speed: $(READY) ## Compare the CPU time of five hot paths with a committed reference
+	$(BIN)/python benchmarks/guard.py
+
+check: lint types security speed test-all ## All that CI runs: style, types, security, speed, fast and thorough tests
 	@echo "make check: all good"
 
 RELEASE_READY := $(VENV)/.release-ready
@@ -89,8 +92,8 @@ format: $(READY) ## Put the code into the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Run the benchmarks; each prints ratios measured in one run
-	@for name in ranking training audit attrcloak; do echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
+bench: $(READY) ## Run the benchmarks and write their tables to bench.md (hours; RECVEIL_DATA holds ml-1m)
+	$(BIN)/python benchmarks/page.py --out bench.md
 
 clean: ## Remove the virtual environment and what the tools left behind
 	rm -rf $(VENV) recveil-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.streaming import id_hashes as hashing
-from recveil.streaming.id_hashes import find_repeated_hashes, hash_ids, mix_bits, write_sorted_run
+from recveil.streaming.id_hashes import find_repeated_hashes, hash_ids, mix_bits
 
 
 @settings(deadline=None, max_examples=50)
@@ -48,9 +48,9 @@ def test_repeated_hashes_are_found_across_runs(tmp_path: Path, piece: int, monke
     monkeypatch.setattr(hashing, "SLICE_HASHES", piece)
     every = mix_bits(np.arange(200))
     runs = [tmp_path / name for name in "abc"]
-    write_sorted_run(runs[0], [every[:50], every[50:90]])
-    write_sorted_run(runs[1], [every[90:]])
-    write_sorted_run(runs[2], [])
+    np.sort(every[:90]).tofile(runs[0])
+    np.sort(every[90:]).tofile(runs[1])
+    every[:0].tofile(runs[2])
     assert len(find_repeated_hashes(runs, 200)) == 0
-    write_sorted_run(runs[2], [every[[3, 150, 150]]])
+    np.sort(every[[3, 150, 150]]).tofile(runs[2])
     np.testing.assert_array_equal(find_repeated_hashes(runs, 203), np.sort(every[[3, 150]]))

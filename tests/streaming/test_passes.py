@@ -57,7 +57,7 @@ def test_an_id_in_two_files_is_named_with_both(make: Callable[..., Any], tmp_pat
 def test_texts_that_only_share_a_hash_are_no_repetition(
     make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recveil.streaming.passes.hash_ids", lambda ids, where: np.zeros(len(ids), np.uint64))
+    monkeypatch.setattr("recveil.streaming.passes.hash_ids", lambda ids, where, text: np.zeros(len(ids), np.uint64))
     labels, _ = scan_labels(open_table(make(n=50).path), GENDER, ThreadEngine(1), work_in(tmp_path))
     assert labels.targets[0].labels == ("F", "M")
 

@@ -91,6 +91,8 @@ def audit(options: AuditOptions) -> None:
     Attackers learn from most users and predict the others, several times over. The verdict is `leak`, `none` or
     `inconclusive`; without --fail-if or --baseline the command exits 0 whatever the verdict.
 
+    With the panel `fast` and two repeats count on 10 s, and on 1 s more for each 1,000 users and target.
+
     Example: recveil audit users.parquet --attributes attributes.parquet --target gender --report out.html
     """
     check_inputs_exist(options.table_path, options.attributes, options.run, options.ids_path, options.item_embeddings)

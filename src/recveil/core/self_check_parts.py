@@ -11,6 +11,7 @@ class SelfCheckTarget(Part):
     """The advantage of the strongest attack on one attribute before and after a defense, by cross-validation.
 
     Attributes:
+        before: that of the strongest attack of the fast panel; of all attacks where the comparison decides.
         attack: attack that was strongest after the defense.
         passed: what is left is within the margin or within chance, and not more than before.
     """

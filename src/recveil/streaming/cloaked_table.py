@@ -209,13 +209,15 @@ def scan_labels(table: Table, source: AttributeSource, engine: TaskEngine, work:
     labels = None if source.path is None else build_labels(table, source, None)
     scan = ScanTask(table, source.names, work, labels)
     result = engine.reduce(scan, table.list_spans(), ScanResult.merge, "reading ids and attributes")
-    check_unique_ids(table, work)
+    check_unique_ids(table, work, text=labels is not None and labels.lookup is not None and labels.lookup.text)
     if labels is not None:
-        assert result.counts is not None
         assert labels.lookup is not None
         assert source.path is not None
         notes = describe_overlap(result.matched, table.rows, len(labels.lookup.hashes), source.path)
-        return replace(labels, notes=(*notes, *labels.notes)), result.counts
+        cells = result.collect_cells()
+        counts = np.bincount(cells, minlength=labels.n_cells).astype(np.int64)
+        # Two bytes for each row are all that is needed from here on.
+        return replace(labels, notes=(*notes, *labels.notes), lookup=None, row_cells=cells), counts
     assert result.values is not None
     path = work / VALUES_NAME
     with explain_full_disk(path), write_atomically(path, private=True) as temporary:

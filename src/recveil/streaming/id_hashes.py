@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recveil.data.io.ids import Ids, normalize_ids
 
-__all__ = ["Hashes", "find_repeated_hashes", "hash_ids", "mix_bits", "write_sorted_run"]
+__all__ = ["Hashes", "find_repeated_hashes", "hash_ids", "mix_bits"]
 
 Hashes = NDArray[np.uint64]
 
@@ -72,13 +72,8 @@ def _hash_texts(array: pa.Array) -> Hashes:
     return total
 
 
-def write_sorted_run(path: Path, hashes: Sequence[Hashes]) -> None:
-    """Write the hashes of some rows to disk in order, eight bytes for each."""
-    np.sort(np.concatenate([*hashes, np.empty(0, np.uint64)])).tofile(path)
-
-
 def find_repeated_hashes(runs: Sequence[Path], rows: int) -> Hashes:
-    """Find the hashes that occur more than once in all runs together.
+    """Find the hashes that occur more than once in all runs together; each run is a file of hashes in order.
 
     One slice of their range is in memory at a time.
     """

@@ -20,7 +20,7 @@ from recveil.core.types import IntArray
 from recveil.defenses.embeddings.cell_maps import CellMap
 from recveil.streaming.block_table import Block, Span, Table, TablePart, view_as_tensor
 from recveil.streaming.engines import read_ahead
-from recveil.streaming.id_hashes import Hashes, find_repeated_hashes, hash_ids, write_sorted_run
+from recveil.streaming.id_hashes import Hashes, find_repeated_hashes, hash_ids
 from recveil.streaming.labels import Labels, count_values, merge_values
 from recveil.streaming.map_application import apply_cell_map
 from recveil.streaming.parquet_parts import is_finished
@@ -49,29 +49,31 @@ class ScanResult:
 
     Attributes:
         values: distinct values and their counts, if the classes are still to be made.
-        counts: users of each cell, if the labels are known.
+        cells: first row of each scanned piece and the cells of its rows, if the labels are known.
         matched: users whose ids are in the file of attributes.
     """
 
     values: pa.Table | None = None
-    counts: IntArray | None = None
+    cells: tuple[tuple[int, NDArray[np.int16]], ...] = ()
     matched: int = 0
 
     def merge(self, other: ScanResult) -> ScanResult:
         """Return the result of both scans."""
         if self.values is not None:
             return ScanResult(values=merge_values(self.values, other.values))
-        assert self.counts is not None
-        assert other.counts is not None
-        return ScanResult(counts=self.counts + other.counts, matched=self.matched + other.matched)
+        return ScanResult(cells=self.cells + other.cells, matched=self.matched + other.matched)
+
+    def collect_cells(self) -> NDArray[np.int16]:
+        """Return the cell of each row of the table."""
+        return np.concatenate([cells for _, cells in sorted(self.cells, key=lambda piece: piece[0])])
 
 
 @dataclass(frozen=True, eq=False)
 class ScanTask:
     """Scan of the ids and attributes of a span.
 
-    The hashes of the ids are written to `folder`. Without labels the values of the columns `names` are counted, with
-    labels the users of each cell.
+    The hashes of the ids are written to `folder` in order. Without labels the values of the columns `names` are
+    counted; with labels the cell of each row is looked up.
     """
 
     table: Table
@@ -81,29 +83,32 @@ class ScanTask:
 
     def __call__(self, span: Span) -> ScanResult:
         """Scan one span."""
-        total, hashes = None, []
+        values, hash_parts = None, [np.empty(0, np.uint64)]
+        lookup = None if self.labels is None else self.labels.lookup
         columns = [self.table.id_column, *(self.names if self.labels is None else ())]
         for block in self.table.read_blocks(span, columns, vectors=False):
-            hashes.append(hash_ids(block.columns.column(self.table.id_column), span.part.path))
-            if self.labels is None:
-                result = ScanResult(values=count_values(block.columns, self.names))
-            else:
-                cells = self.labels.assign_cells(block.columns, span.part.path)
-                counts = np.bincount(cells, minlength=self.labels.n_cells).astype(np.int64)
-                lookup, ids = self.labels.lookup, block.columns.column(self.table.id_column)
-                result = ScanResult(None, counts, 0 if lookup is None else lookup.count_present(ids, span.part.path))
-            total = result if total is None else total.merge(result)
+            ids = block.columns.column(self.table.id_column)
+            hash_parts.append(hash_ids(ids, span.part.path, text=lookup is not None and lookup.text))
+            if lookup is None:
+                counted = count_values(block.columns, self.names)
+                values = counted if values is None else merge_values(values, counted)
+        hashes = np.concatenate(hash_parts)
+        order = np.argsort(hashes)
+        hashes = hashes[order]
         path = self.folder / f"{span.start}.ids"
         with explain_full_disk(path), write_atomically(path, private=True) as temporary:
-            write_sorted_run(temporary, hashes)
-        assert total is not None
-        return total
+            hashes.tofile(temporary)
+        if lookup is None:
+            return ScanResult(values=values)
+        cells = np.empty(len(order), dtype=np.int16)
+        cells[order], matched = lookup.find_cells(hashes)
+        return ScanResult(cells=((span.start, cells),), matched=matched)
 
 
-def check_unique_ids(table: Table, folder: Path) -> None:
+def check_unique_ids(table: Table, folder: Path, *, text: bool = False) -> None:
     """Refuse repeated ids, naming one and its files.
 
-    The hashes are removed from `folder`.
+    The hashes are removed from `folder`; with `text` they are those of numbers as text.
     """
     runs = sorted(folder.glob("*.ids"))
     repeated_hashes = find_repeated_hashes(runs, table.rows)
@@ -115,7 +120,7 @@ def check_unique_ids(table: Table, folder: Path) -> None:
     for span in table.list_spans():
         for block in table.read_blocks(span, [table.id_column], vectors=False):
             block_ids = convert_views(block.columns.column(table.id_column))
-            is_repeated = np.isin(hash_ids(block_ids, span.part.path), repeated_hashes)
+            is_repeated = np.isin(hash_ids(block_ids, span.part.path, text=text), repeated_hashes)
             ids += block_ids.filter(pa.array(is_repeated)).to_pylist()
             files += [span.part.path.name] * int(is_repeated.sum())
     values, counts = np.unique(np.array(ids, dtype=object).astype(str), return_counts=True)
@@ -163,7 +168,7 @@ class GatherTask:
         """Gather one span."""
         total = None
         for block in self.table.read_blocks(span, self.labels.columns):
-            cells = self.labels.assign_cells(block.columns, span.part.path)
+            cells = self.labels.assign_cells(block.columns, span.part.path, block.start)
             moments = Moments.from_rows(view_as_tensor(block.x), torch.from_numpy(cells), self.labels.n_cells)
             if not bool(torch.isfinite(moments.scatter).all()):
                 _raise_not_finite(block, span.part, self.table)
@@ -188,7 +193,7 @@ class SampleTask:
         """Gather one span."""
         total = None
         for block in self.table.read_blocks(span, self.labels.columns):
-            cells = self.labels.assign_cells(block.columns, span.part.path)
+            cells = self.labels.assign_cells(block.columns, span.part.path, block.start)
             sketch = Sketch.from_block(block.x, cells, block.start, self.key_limits, self.seed)
             if not np.isfinite(sketch.x).all():
                 _raise_not_finite(block, span.part, self.table)
@@ -264,7 +269,8 @@ class WriteTask:
         yield from read_ahead(carried) if self.overlap else carried
 
     def _carry_block(self, block: Block, part: TablePart) -> tuple[pa.RecordBatch, NDArray[np.float32]]:
-        return block.columns, apply_cell_map(self.map, block.x, self.labels.assign_cells(block.columns, part.path))
+        cells = self.labels.assign_cells(block.columns, part.path, block.start)
+        return block.columns, apply_cell_map(self.map, block.x, cells)
 
 
 def _raise_not_finite(block: Block, part: TablePart, table: Table) -> None:

@@ -17,7 +17,15 @@ from torch import Tensor
 
 from recveil.core.types import FloatArray
 
-__all__ = ["KernelSetting", "choose_setting", "compute_kernel", "solve_ridge", "standardize_columns"]
+__all__ = [
+    "KernelSetting",
+    "apply_kernel",
+    "choose_setting",
+    "compute_distances",
+    "compute_kernel",
+    "solve_ridge",
+    "standardize_columns",
+]
 
 KERNELS = ("rbf", "laplace")
 BANDWIDTHS = (0.2, 0.45, 1.0)
@@ -69,12 +77,12 @@ def choose_setting(x: Tensor, targets: Tensor, weights: Tensor) -> KernelSetting
     # All ridges are solved together, as columns of one system.
     columns = targets[train].repeat(1, len(RIDGES))
     ridge = torch.tensor(RIDGES, device=x.device).repeat_interleave(targets.shape[1])
-    errors = {}
+    inside, across = compute_distances(x[train], x[train]), compute_distances(x[test], x[train])
+    gram, errors = torch.empty_like(inside), {}
     for kernel, width in product(KERNELS, BANDWIDTHS):
         setting = KernelSetting(kernel, width * unit, RIDGES[0])
-        gram = compute_kernel(x[train], x[train], setting)
-        coefficients, mean = solve_ridge(gram, columns, weights[train, None] / ridge)
-        guess = compute_kernel(x[test], x[train], setting) @ coefficients + mean
+        coefficients, mean = solve_ridge(apply_kernel(inside, setting, gram), columns, weights[train, None] / ridge)
+        guess = apply_kernel(across, setting) @ coefficients + mean
         off = (guess - targets[test].repeat(1, len(RIDGES))).square().reshape(guess.shape[0], len(RIDGES), -1).sum(2)
         for number, error in zip(RIDGES, (off * weights[test, None]).sum(0).tolist(), strict=True):
             errors[setting._replace(ridge=number)] = error
@@ -83,8 +91,18 @@ def choose_setting(x: Tensor, targets: Tensor, weights: Tensor) -> KernelSetting
 
 def compute_kernel(a: Tensor, b: Tensor, setting: KernelSetting) -> Tensor:
     """Return the kernel between all rows of `a` and all rows of `b`."""
-    distances = torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist").div_(max(setting.bandwidth, 1e-30))
-    return (distances.square_().mul_(-0.5) if setting.kernel == "rbf" else distances.neg_()).exp_()
+    return apply_kernel(compute_distances(a, b), setting)
+
+
+def compute_distances(a: Tensor, b: Tensor) -> Tensor:
+    """Return the distances between all rows of `a` and all rows of `b`."""
+    return torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist")
+
+
+def apply_kernel(distances: Tensor, setting: KernelSetting, out: Tensor | None = None) -> Tensor:
+    """Return the kernel of pairs at these distances, in `out` where given: new memory costs more than the work."""
+    scaled = torch.div(distances, max(setting.bandwidth, 1e-30), out=out)
+    return (scaled.square_().mul_(-0.5) if setting.kernel == "rbf" else scaled.neg_()).exp_()
 
 
 def solve_ridge(gram: Tensor, targets: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,7 +123,8 @@ def solve_ridge(gram: Tensor, targets: Tensor, precision: Tensor) -> tuple[Tenso
     squared = residual.square().sum(0)
     enough = TOLERANCE**2 * squared
     for _ in range(MAX_STEPS):
-        image = scale * (gram @ (scale * direction)) + direction
+        # A few columns times a symmetric matrix: with the columns in a row each, BLAS takes a third of the time.
+        image = scale * ((scale * direction).mT.contiguous() @ gram).mT + direction
         step = squared / (direction * image).sum(0).clamp(min=1e-30)
         z += step * direction
         residual -= step * image

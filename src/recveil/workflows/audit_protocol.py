@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from recveil.attacks.attribute.surfaces import join_releases
 from recveil.attacks.attribute.tasks import Attack
 from recveil.audits.attribute.activity import audit_by_activity
 from recveil.audits.attribute.audit import audit_attribute
-from recveil.audits.attribute.folds import CrossValidation
+from recveil.audits.attribute.folds import CrossValidation, TrialMemory
 from recveil.audits.attribute.leak_map import map_leaks
 from recveil.audits.attribute.numeric import NumericAudit, audit_numeric_attribute
 from recveil.audits.attribute.user_order import hash_rows
@@ -64,6 +64,7 @@ class AuditProtocol:
         rehearse: share of the disclosed users whose class is hidden from a defense and then attacked; None for none.
         rehearsed_method: name of that defense.
         key: secret number that the draws of a defense are derived from; the seed if None.
+        memory: trials of the audits of one command, so that an audit and a self-check share them; None for none.
     """
 
     panel: str = "fast"
@@ -82,6 +83,7 @@ class AuditProtocol:
     rehearse: LeakRatio | None = None
     rehearsed_method: str = ""
     key: int | None = None
+    memory: TrialMemory | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_fields(self, "")
@@ -138,6 +140,7 @@ class AuditProtocol:
                 seed=self.seed,
                 ids=ids,
                 attacked_in=attacked_in,
+                memory=self.memory,
             )
             for target in targets
         ]

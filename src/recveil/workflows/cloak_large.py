@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from recveil.audits.attribute.audit import select_users
 from recveil.core.errors import UsageError
 from recveil.core.result_parts import DefenseSummary, InputSummary, PartCounts
@@ -92,10 +94,11 @@ def _examine_sample(
 ) -> CloakResult:
     """Return the result with the self-check and the audits of a sample."""
     plan, users = sample
+    protocol = replace(protocol, memory={})  # the self-check and the audits attack the same folds
     cloaked = users.read_vectors(open_table(request.out, large.table.ids, large.table.layout), request.engine)
     if request.check:
         with clock.measure_step("check"):
-            check = check_release(users.x, cloaked, users.targets, protocol, result.defense.name)
+            check = check_release(users.x, cloaked, users.targets, protocol, result.defense.name, ids=users.ids)
         result = result.model_copy(update={"self_check": check})
     if request.needs_audit:
         clear = ClearTable(result.input, users.x, users.targets, ids=users.ids)

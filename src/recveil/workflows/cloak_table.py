@@ -113,6 +113,7 @@ def cloak_table(
         warnings: sentences to keep in the result.
     """
     clock, served = Clock(), table.recommendations
+    protocol = replace(protocol, memory={})  # the self-check and the audits attack the same folds
     targets, merged = merge_small_classes(table.targets)
     has_undisclosed = any(not target.known.all() for target in targets)
     with clock.measure_step("cloak"):
@@ -159,7 +160,7 @@ def _defend_table(
 
     if not check and defense.name != AUTO:
         return defense, apply_defense(defense), None
-    chosen = choose_defense(table.x, targets, candidates, apply_defense, protocol)
+    chosen = choose_defense(table.x, targets, candidates, apply_defense, protocol, ids=table.ids)
     return chosen.defense, chosen.x, chosen.check
 
 

@@ -55,14 +55,14 @@ def compare_audits(
         ids: ids of the users, from which folds are derived; the rows of `before` serve where there are none.
     """
     ids = hash_rows(before) if ids is None else ids  # the same folds before and after
+    both: dict[str, Results] = {}
+    if past:  # first: the static attacker's fits serve the audit before, if the protocol has a memory
+        with clock.measure_step("audit of both tables"):
+            both = protocol.audit_past([before], after, targets, ids=ids)
     with clock.measure_step("audit before"):
         earlier = protocol.audit_classes(before, targets, ids=ids)
     with clock.measure_step("audit after"):
         later = protocol.audit_classes(after, targets, ids=ids)
-    both: dict[str, Results] = {}
-    if past:
-        with clock.measure_step("audit of both tables"):
-            both = protocol.audit_past([before], after, targets, ids=ids)
     with clock.measure_step("map the leaks"):
         results = attach_details(
             [before, after], targets, [earlier, later], protocol.rules, seed=protocol.seed, activity=activity

@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from recveil.attacks.attribute.panels import make_panel
+from recveil.audits.attribute.user_order import hash_rows
 from recveil.audits.verdicts import TargetAudit
 from recveil.core.errors import UsageError
 from recveil.core.registry import check_options
 from recveil.core.self_check_parts import SelfCheck, SelfCheckTarget
 from recveil.core.types import Attribute, FloatArray
+from recveil.data.io.ids import Ids
 from recveil.defenses import DEFENSES
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.defended_release import ChosenDefense
@@ -25,8 +27,7 @@ AUTO = "auto"
 """Name that stands for the cheapest defense that passes the self-check."""
 
 CHECK_PANELS = ("fast", "strong")
-"""Panels whose attacks make the check."""
-
+"""Panels whose attacks make the check; those of the first say how much there was before, unless that decides."""
 
 REPEATS = 2
 """Repeats of cross-validation: with one, intervals are too wide to see a leak of the size of the margin."""
@@ -80,6 +81,8 @@ def choose_defense(
     candidates: Sequence[ChosenDefense],
     apply_defense: Callable[[ChosenDefense], FloatArray],
     protocol: AuditProtocol,
+    *,
+    ids: Ids | None = None,
 ) -> CheckedTable:
     """Return the first candidate that passes the self-check; if none does, the one that leaves least.
 
@@ -89,13 +92,24 @@ def choose_defense(
         candidates: defenses to try, in turn.
         apply_defense: returns the vectors that a defense makes.
         protocol: the rules of the audits; its seed and margin are used.
+        ids: ids of the users, from which folds are derived; the rows of `x` serve where there are none.
     """
-    before = _audit_strongly(x, targets, protocol)
+    ids = hash_rows(x) if ids is None else ids  # the same folds before and after
+    before: Mapping[str, TargetAudit] = {}
     tried: dict[str, float] = {}
     tables = []
     for candidate in candidates:
         cloaked = apply_defense(candidate)
-        check = _compare(before, _audit_strongly(cloaked, targets, protocol), protocol.margin)
+        if not before:
+            if protocol.memory is not None:  # the same fits serve the static attacker of an audit before and after
+                _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, attacked_in=cloaked)
+            before = _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids)
+        after = _audit_table(cloaked, targets, protocol, CHECK_PANELS, ids)
+        if any(
+            _exceeds(after[name], before[name]) for name in after
+        ):  # all attacks decide if there is more than before
+            before = _audit_table(x, targets, protocol, CHECK_PANELS, ids)
+        check = _compare(before, after, protocol.margin)
         tried[candidate.name] = check.largest_advantage
         tables.append(CheckedTable(candidate, cloaked, check))
         if check.passed:
@@ -105,7 +119,13 @@ def choose_defense(
 
 
 def check_release(
-    before: FloatArray, after: FloatArray, targets: Sequence[Attribute], protocol: AuditProtocol, name: str
+    before: FloatArray,
+    after: FloatArray,
+    targets: Sequence[Attribute],
+    protocol: AuditProtocol,
+    name: str,
+    *,
+    ids: Ids | None = None,
 ) -> SelfCheck:
     """Check one defended table.
 
@@ -115,14 +135,27 @@ def check_release(
         targets: attributes that were to be protected, with classes.
         protocol: the rules of the audits; its seed and margin are used.
         name: name of the defense.
+        ids: ids of the users, from which folds are derived; the rows of `before` serve where there are none.
     """
-    return choose_defense(before, targets, [ChosenDefense(name)], lambda _: after, protocol).check
+    return choose_defense(before, targets, [ChosenDefense(name)], lambda _: after, protocol, ids=ids).check
 
 
-def _audit_strongly(x: FloatArray, targets: Sequence[Attribute], protocol: AuditProtocol) -> Mapping[str, TargetAudit]:
-    attacks = {name: attack for panel in CHECK_PANELS for name, attack in make_panel(panel, protocol.device).items()}
+def _audit_table(
+    x: FloatArray,
+    targets: Sequence[Attribute],
+    protocol: AuditProtocol,
+    panels: Sequence[str],
+    ids: Ids,
+    attacked_in: FloatArray | None = None,
+) -> Mapping[str, TargetAudit]:
+    attacks = {name: attack for panel in panels for name, attack in make_panel(panel, protocol.device).items()}
     rules = replace(protocol, attacks=attacks, repeats=REPEATS, max_repeats=REPEATS, permutations=0, leak_ratio=None)
-    return {audit.target: audit for audit in rules.audit_classes(x, targets)}
+    return {audit.target: audit for audit in rules.audit_classes(x, targets, ids=ids, attacked_in=attacked_in)}
+
+
+def _exceeds(after: TargetAudit, before: TargetAudit) -> bool:
+    """Whether more is left for sure than there was before."""
+    return after.headline.advantage.low > max(before.headline.advantage.value, 0.0)
 
 
 def _compare(before: Mapping[str, TargetAudit], after: Mapping[str, TargetAudit], margin: float) -> SelfCheck:
@@ -130,7 +163,7 @@ def _compare(before: Mapping[str, TargetAudit], after: Mapping[str, TargetAudit]
     for name, audit in after.items():
         left, had = audit.headline.advantage, before[name].headline.advantage
         # Shown to be within the margin, or no more than chance gives; and never more than before.
-        passed = (left.high <= margin or left.low <= 0) and left.low <= max(had.value, 0.0)
+        passed = (left.high <= margin or left.low <= 0) and not _exceeds(audit, before[name])
         strongest = max(audit.fold_shares, key=lambda attack: audit.fold_shares[attack])
         targets[name] = SelfCheckTarget(before=had, after=left, attack=strongest, passed=passed)
     return SelfCheck(margin=margin, targets=targets, tried={})

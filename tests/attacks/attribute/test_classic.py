@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.neighbors import KNeighborsClassifier
 
-from recveil.attacks.attribute.classic import Boosted, Neighbors, Quadratic
+from recveil.attacks.attribute.classic import Boosted, Quadratic
 from recveil.testing.worlds import make_injected_label, make_planted_leak
 
 
@@ -41,25 +40,13 @@ def test_quadratic_sees_a_scale_and_a_parity() -> None:
         assert (guess == secret.codes[400:]).mean() > 0.65
 
 
-def test_with_classes_of_equal_size_neighbors_are_those_of_scikit_learn() -> None:
-    x, y, test, _ = two_halves(200, 3, 2, 2.0)
-    keep = np.concatenate([np.flatnonzero(y == k)[:80] for k in (0, 1)])
-    wanted = KNeighborsClassifier(25).fit(x[keep], y[keep]).predict_proba(test)
-    np.testing.assert_allclose(Neighbors(k=25).fit(x[keep], y[keep]).predict_proba(test), wanted)
-
-
-@pytest.mark.parametrize("make", [Quadratic, Neighbors, Boosted])
+@pytest.mark.parametrize("make", [Quadratic, Boosted])
 def test_a_rare_class_is_guessed_as_often_as_it_deserves(make: type) -> None:
     """Where nothing tells the classes apart, balanced attackers do not give all guesses to the large one."""
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], [900, 100])
     guess = make().fit(rng.standard_normal((1000, 2)), y).predict_proba(rng.standard_normal((500, 2))).argmax(1)
     assert 0.1 < guess.mean() < 0.9
-
-
-def test_neighbors_are_at_most_all_users() -> None:
-    guess = Neighbors(k=25).fit(np.eye(4), np.array([0, 0, 1, 1])).predict_proba(np.eye(4))
-    np.testing.assert_allclose(guess, 0.5)
 
 
 def test_trees_on_quantiles_are_as_good_as_scikit_learn_s_own_cuts() -> None:

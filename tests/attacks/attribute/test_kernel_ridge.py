@@ -67,6 +67,19 @@ def test_classes_that_differ_in_small_neighborhoods_are_found() -> None:
 
 def test_a_sample_of_many_users_keeps_every_class() -> None:
     x, attribute = make_planted_leak(600, 4, 3, 3.0, rng=np.random.default_rng(0))
-    beliefs = KernelRidge(max_users=90).fit(x, attribute.codes).predict_proba(x)
+    task = Task(np.arange(600), np.arange(600))
+    [beliefs] = KernelRidge(max_users=90).guess(x, attribute.codes, 3, [task], rng=np.random.default_rng(0))
     assert beliefs.shape == (600, 3)
     assert (beliefs.argmax(1) == attribute.codes).mean() > 0.6
+
+
+def test_tasks_within_another_are_guessed_from_their_own_users_alone() -> None:
+    """The users that an inner task must guess have random labels; had it learned them, it would be right."""
+    x, attribute = make_planted_leak(800, 6, 2, 2.0, rng=np.random.default_rng(0))
+    codes, users = attribute.codes.copy(), np.random.default_rng(1).permutation(800)
+    outer, hidden = Task(users[:600], users[600:]), users[300:600]
+    codes[hidden] = np.random.default_rng(2).integers(0, 2, 300)
+    tasks = [outer, Task(users[:300], hidden)]
+    _, inner = KernelRidge().guess(x, codes, 2, tasks, rng=np.random.default_rng(0))
+    assert abs((inner.argmax(1) == codes[hidden]).mean() - 0.5) < 0.1
+    assert (inner.argmax(1) == attribute.codes[hidden]).mean() > 0.7

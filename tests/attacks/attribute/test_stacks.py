@@ -35,7 +35,7 @@ def test_rows_are_standardized_by_the_real_training_users_of_each_task() -> None
     x = (np.random.default_rng(0).standard_normal((120, 4)) * np.logspace(-3, 3, 4) + 10).astype(np.float32)
     x[:, 2] = 7.0  # a constant has no spread to divide by
     x[0, 3] = 1e6  # far from all others, and in the first task alone
-    table = stacks._standardize_table(x)
+    table = stacks._standardize_table(x, np.arange(len(x)))
     trains = [np.arange(0, 50), np.arange(1, 47)]
     rows, is_real = stacks._pad_rows(trains, torch.device("cpu"))
     mean, spread = stacks._compute_moments(torch.tensor(table), rows, is_real)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 
 from recveil.attacks.attribute.panels import make_attack
 from recveil.attacks.attribute.tasks import Task
-from recveil.audits.attribute.folds import CrossValidation, run_attacks_on_folds
+from recveil.audits.attribute.folds import (
+    AttackedUsers,
+    CrossValidation,
+    TrialMemory,
+    run_attacks_on_folds,
+    run_repeats,
+)
 from recveil.core.errors import UsageError
+from recveil.testing.worlds import make_planted_leak
 
 
 @dataclass
@@ -125,3 +132,24 @@ def test_the_static_attacker_learns_from_one_table_and_meets_the_users_in_anothe
     assert right(before) > 0.9
     assert right(3 - before) < 0.1  # turned round after it learned: it does not learn again
     assert right(rng.standard_normal((300, 2))) < 0.7
+
+
+def test_what_is_in_the_memory_is_not_attacked_again_and_one_fit_serves_both_tables() -> None:
+    x, secret = make_planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(0))
+    released = x + np.random.default_rng(1).standard_normal(x.shape).astype(np.float32)
+    attacks = {name: make_attack(name) for name in ("logistic", "mlp", "knn", "qda", "kernel-ridge")}
+    users, rules = AttackedUsers(x, secret.codes, 2), CrossValidation(3, 1)
+    alone = run_repeats(users, attacks, rules=rules, seed=0)
+    memory: TrialMemory = {}
+    static = run_repeats(replace(users, attacked_in=released), attacks, rules=rules, seed=0, memory=memory)
+    shared = run_repeats(users, attacks, rules=rules, seed=0, memory=memory)
+    assert len(memory) == 2 * len(attacks)
+    spy = Spy()
+    memory |= {(*key[:2], repr(spy), key[3]): trials for key, trials in memory.items()}
+    run_repeats(users, dict.fromkeys(attacks, spy), rules=rules, seed=0, memory=memory)
+    assert not spy.tasks
+    for name in attacks:
+        for trial, other, met in zip(alone[name], shared[name], static[name], strict=True):
+            np.testing.assert_allclose(trial.test.score, other.test.score, atol=1e-4)
+            np.testing.assert_allclose(trial.inner.score, other.inner.score, atol=1e-4)
+            assert np.abs(trial.test.score - met.test.score).max() > 0.01

@@ -9,15 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recveil.attacks.attribute.classic import Neighbors, Quadratic
+from recveil.attacks.attribute.classic import Quadratic
 from recveil.attacks.attribute.classifiers import ClassifierAttack
+from recveil.attacks.attribute.neighbors import Neighbors
 from recveil.audits.attribute.folds import CrossValidation, FoldTrial, run_attacks_on_folds
 from recveil.audits.attribute.risk import UserRisk, measure_user_risk, write_user_risk
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Scores
 from recveil.testing.worlds import make_no_leak, make_planted_leak
 
-ATTACKS = {"qda": ClassifierAttack(Quadratic), "knn": ClassifierAttack(Neighbors)}
+ATTACKS = {"qda": ClassifierAttack(Quadratic), "knn": Neighbors()}
 
 
 def measure_risk(x: np.ndarray, codes: np.ndarray, K: int) -> UserRisk:

@@ -1,4 +1,4 @@
-"""Quadratic discriminant, nearest neighbors and boosted trees, with equal priors."""
+"""Quadratic discriminant and boosted trees, with equal priors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.neighbors import NearestNeighbors
 
 from recveil.core.option_types import Count, PositiveFloat, SeedNumber
 from recveil.core.traits import AttackTraits
@@ -16,7 +15,6 @@ from recveil.core.types import FloatArray, IntArray
 
 __all__ = [
     "Boosted",
-    "Neighbors",
     "Quadratic",
     "assign_bins",
     "compute_balanced_weights",
@@ -27,13 +25,12 @@ __all__ = [
 
 METHODS = (
     AttackTraits("qda", builder="Quadratic", panels=("fast", "full"), rank=50),
-    AttackTraits("knn", builder="Neighbors", panels=("fast", "full"), rank=70),
     AttackTraits("trees", builder="Boosted", panels=("fast", "two-releases"), rank=130),
     AttackTraits(
         "boosting",
         builder="Boosted",
         summary="Histogram gradient boosting: 100 trees of eight leaves.",
-        options={"iterations": 100, "max_leaves": 8},
+        options={"iterations": 100, "max_leaves": 8, "rate": 0.1},
         panels=("full",),
         is_python_bound=True,
         rank=140,
@@ -73,47 +70,19 @@ class Quadratic:
 
 
 @dataclass
-class Neighbors:
-    """k nearest neighbors whose votes are divided by the size of their class.
-
-    Of more than `max_users` training users a sample is kept, so that the cost grows linearly with the users.
-    """
-
-    k: Count = 25
-    max_users: Count = 10_000
-    seed: SeedNumber = 0
-    _search: NearestNeighbors = field(init=False, repr=False)
-    _ballots: FloatArray = field(init=False, repr=False)
-
-    def fit(self, x: FloatArray, y: IntArray) -> Self:
-        """Keep the training users."""
-        if len(x) > self.max_users:
-            rows = np.random.default_rng(self.seed).permutation(len(x))[: self.max_users]
-            rows = np.union1d(rows, np.unique(y, return_index=True)[1])  # at least one user of each class
-            x, y = x[rows], y[rows]
-        classes, codes = np.unique(y, return_inverse=True)
-        self._ballots = np.eye(len(classes))[codes] / np.bincount(codes)
-        self._search = NearestNeighbors(n_neighbors=min(self.k, len(x))).fit(x)
-        return self
-
-    def predict_proba(self, x: FloatArray) -> FloatArray:
-        """Return the shares of the weighted votes."""
-        votes = self._ballots[self._search.kneighbors(x, return_distance=False)].sum(1)
-        return np.asarray(votes / votes.sum(1, keepdims=True))
-
-
-@dataclass
 class Boosted:
     """Histogram gradient boosting on values binned by the training users' quantiles.
 
     scikit-learn computes weighted quantiles one by one, which on a few thousand users takes ten times as long as the
-    trees; it accepts values that are bin numbers as they are.
+    trees; it accepts values that are bin numbers as they are. Forty small trees at a rate of 0.2 find as much as sixty
+    trees of fifteen leaves at 0.1, in less than half the time.
     """
 
     seed: SeedNumber = 0
-    bins: Annotated[Count, Field(ge=2, le=255)] = 127
-    iterations: Count = 60
-    max_leaves: Annotated[Count, Field(ge=2)] = 15
+    bins: Annotated[Count, Field(ge=2, le=255)] = 63
+    iterations: Count = 40
+    max_leaves: Annotated[Count, Field(ge=2)] = 6
+    rate: PositiveFloat = 0.2
     _edges: FloatArray = field(init=False, repr=False)
     _trees: HistGradientBoostingClassifier = field(init=False, repr=False)
 
@@ -122,6 +91,7 @@ class Boosted:
         self._edges = compute_bin_edges(x, self.bins)
         self._trees = HistGradientBoostingClassifier(
             max_iter=self.iterations,
+            learning_rate=self.rate,
             max_leaf_nodes=self.max_leaves,
             max_bins=self.bins,
             class_weight="balanced",
@@ -143,14 +113,21 @@ def compute_balanced_weights(y: IntArray) -> FloatArray:
 
 
 def compute_bin_edges(x: FloatArray, bins: int) -> FloatArray:
-    """Compute the (bins - 1, d) edges of bins of equal size in each column."""
-    return np.asarray(np.quantile(x, np.linspace(0, 1, bins + 1)[1:-1], axis=0))
+    """Compute the (bins - 1, d) edges of bins of equal size in each column, as `np.quantile` does."""
+    columns = np.sort(np.ascontiguousarray(x.T), axis=1)  # sorting rows takes a third of the time of np.quantile
+    place = np.linspace(0, 1, bins + 1)[1:-1] * (len(x) - 1)
+    below = place.astype(np.int64)
+    left, right = columns[:, below], columns[:, np.minimum(below + 1, len(x) - 1)]
+    share, gap = place - below, right - left
+    return np.asarray(np.where(share < 0.5, left + gap * share, right - gap * (1 - share)).T)
 
 
 def assign_bins(x: FloatArray, edges: FloatArray) -> FloatArray:
     """Return the number of the bin that each value lies in."""
-    columns = [np.searchsorted(cuts, values, side="right") for cuts, values in zip(edges.T, x.T, strict=True)]
-    return np.stack(columns, axis=1).astype(np.float64)
+    numbers = np.empty(x.shape, dtype=np.float64, order="F")
+    for column, (cuts, values) in enumerate(zip(np.ascontiguousarray(edges.T), np.ascontiguousarray(x.T), strict=True)):
+        numbers[:, column] = np.searchsorted(cuts, values, side="right")
+    return numbers
 
 
 def softmax(logits: FloatArray) -> FloatArray:

@@ -84,7 +84,8 @@ def guess_in_stacks(
         device: where the stacks are solved.
         numbers_per_task: numbers that a task holds beside its users, such as weights.
     """
-    table, labels = torch.tensor(_standardize_table(x), device=device), torch.tensor(y, device=device)
+    known = np.unique(np.concatenate([task.train for task in tasks]))
+    table, labels = torch.tensor(_standardize_table(x, known), device=device), torch.tensor(y, device=device)
     on_cpu = device.type == "cpu"
     n = max(len(t.train) for t in tasks)
     max_tasks = max(1, CACHED_NUMBERS // (numbers_per_task or 2 * n * x.shape[1])) if on_cpu else len(tasks)
@@ -123,14 +124,14 @@ def _map_in_threads(
         torch.set_num_threads(cores)
 
 
-def _standardize_table(x: FloatArray) -> FloatArray:
-    """Standardize the whole table, so that single precision holds it.
+def _standardize_table(x: FloatArray, known: IntArray) -> FloatArray:
+    """Standardize the whole table by the known users, so that single precision holds it.
 
     Each task is later standardized by its own training users.
     """
     wide = np.asarray(x, dtype=np.float64)
-    spread = wide.std(0)
-    return np.asarray((wide - wide.mean(0)) / np.where(spread > 0, spread, 1.0), dtype=np.float32)
+    mean, spread = wide[known].mean(0), wide[known].std(0)
+    return np.asarray((wide - mean) / np.where(spread > 0, spread, 1.0), dtype=np.float32)
 
 
 def _group_by_size(tasks: Sequence[Task], d: int, max_tasks: int = sys.maxsize) -> Iterator[list[int]]:

@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 from recveil.core.progress import track_progress
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["Attack", "Task", "ignore_convergence_warnings", "run_tasks"]
+__all__ = ["Attack", "Task", "find_enclosing_tasks", "ignore_convergence_warnings", "run_tasks"]
 
 MAX_NUMBERS_HELD = 1 << 27
 """Numbers that the running tasks may hold together; large tables are attacked by fewer tasks at a time."""
@@ -57,6 +57,20 @@ class Attack(Protocol):
         Returns:
             For each task an array (len(task.test), n_classes) of probabilities.
         """
+
+
+def find_enclosing_tasks(tasks: Sequence[Task]) -> list[int]:
+    """Return for each task the number of the largest task that learns from all of its training users.
+
+    The inner folds of a fold are enclosed by it; a task that no other encloses is enclosed by itself.
+    """
+    n = max(int(task.train.max(initial=-1)) for task in tasks) + 1
+    learns = np.zeros((len(tasks), n), dtype=np.float32)
+    for flags, task in zip(learns, tasks, strict=True):
+        flags[task.train] = 1
+    sizes = learns.sum(1)
+    encloses = learns @ learns.T >= sizes[:, None]  # (task, other)
+    return [int(number) for number in np.where(encloses, sizes, 0).argmax(1)]
 
 
 def run_tasks(

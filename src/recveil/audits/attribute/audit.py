@@ -20,7 +20,14 @@ from scipy import stats
 from recveil.attacks.attribute.classifiers import Classifier, as_attack
 from recveil.attacks.attribute.panels import is_blind, make_panel
 from recveil.attacks.attribute.tasks import Attack
-from recveil.audits.attribute.folds import AttackedUsers, CrossValidation, FoldTrial, add_repeats, run_repeats
+from recveil.audits.attribute.folds import (
+    AttackedUsers,
+    CrossValidation,
+    FoldTrial,
+    TrialMemory,
+    add_repeats,
+    run_repeats,
+)
 from recveil.audits.attribute.user_order import find_copies, order_users
 from recveil.audits.verdicts import MARGIN, MAX_USEFUL_REPEATS, METRICS, TargetAudit
 from recveil.core.errors import DataError, UsageError
@@ -47,6 +54,7 @@ def audit_attribute(
     seed: int = 0,
     ids: Ids | None = None,
     attacked_in: FloatArray | None = None,
+    memory: TrialMemory | None = None,
 ) -> TargetAudit:
     """Attack an attribute and judge what the attacks reach.
 
@@ -59,6 +67,7 @@ def audit_attribute(
         seed: the same seed gives the same audit, in any order of the rows.
         ids: id of each row, from which folds are derived; the rows themselves serve where there are none.
         attacked_in: table in which the attacker meets the attacked users, for the static attacker.
+        memory: trials of other audits, which are not run again.
 
     Raises:
         DataError: the table or the attribute cannot be audited.
@@ -77,7 +86,7 @@ def audit_attribute(
     codes = np.unique(attribute.codes[rows], return_inverse=True)[1].astype(np.int64)
     attacked = None if attacked_in is None else attacked_in[rows]
     users = AttackedUsers(x[rows], codes, len(labels), attacked, groups)
-    found = _attack_until_resolved(users, panel, labels, rules=rules, margin=margin, seed=seed)
+    found = _attack_until_resolved(users, panel, labels, rules=rules, margin=margin, seed=seed, memory=memory)
     return replace(
         found,
         target=attribute.name,
@@ -96,6 +105,7 @@ def _attack_until_resolved(
     rules: CrossValidation,
     margin: float,
     seed: int,
+    memory: TrialMemory | None,
 ) -> TargetAudit:
     """Run the attacks, and add repeats while the audit is inconclusive and repeats can resolve it.
 
@@ -104,7 +114,7 @@ def _attack_until_resolved(
     start, first = time.monotonic(), 0
     trials: dict[str, list[FoldTrial]] = {name: [] for name in attacks}
     while True:
-        for name, each in run_repeats(users, attacks, rules=rules, seed=seed, first=first).items():
+        for name, each in run_repeats(users, attacks, rules=rules, seed=seed, first=first, memory=memory).items():
             trials[name] += each
         headline = _select_headline_trials(trials)
         found = _summarize_trials(trials, headline, labels, rules, margin=margin, d=users.x.shape[1])

@@ -6,6 +6,7 @@ how well each attack does and what its predictions mean; the attacked users are 
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ __all__ = [
     "AttackedUsers",
     "CrossValidation",
     "FoldTrial",
+    "TrialMemory",
     "add_repeats",
     "draw_folds",
     "run_attacks_on_folds",
@@ -108,6 +110,10 @@ class AttackedUsers:
     groups: IntArray | None = None
 
 
+TrialMemory = dict[tuple[str, str, str, int], list[FoldTrial]]
+"""Trials by a digest of users and folds, the attack's name and options, and the repeat: nothing is attacked twice."""
+
+
 def run_attacks_on_folds(
     x: FloatArray,
     codes: IntArray,
@@ -123,7 +129,13 @@ def run_attacks_on_folds(
 
 
 def run_repeats(
-    users: AttackedUsers, attacks: Mapping[str, Attack], *, rules: CrossValidation, seed: int, first: int = 0
+    users: AttackedUsers,
+    attacks: Mapping[str, Attack],
+    *,
+    rules: CrossValidation,
+    seed: int,
+    first: int = 0,
+    memory: TrialMemory | None = None,
 ) -> dict[str, list[FoldTrial]]:
     """Run each attack on every fold of the repeats `first`, ..., rules.repeats - 1.
 
@@ -135,15 +147,44 @@ def run_repeats(
         rules: the folds.
         seed: the same seed gives the same folds and predictions.
         first: repeats before this one are left out.
+        memory: trials of earlier runs, which are not run again; those of this run are added.
 
     Returns:
         For each attack its trials, one for each fold.
     """
     trials: dict[str, list[FoldTrial]] = {name: [] for name in attacks}
+    memory = {} if memory is None else memory
+    run = _digest_run(users, rules, seed)
+    plain_run = _digest_run(replace(users, attacked_in=None), rules, seed)
     for repeat in range(first, rules.repeats):
-        for name, each in _run_repeat(users, attacks, rules, seed, repeat).items():
-            trials[name] += each
+        keys = {name: (run, name, repr(attack), repeat) for name, attack in attacks.items()}
+        missing = {name: attack for name, attack in attacks.items() if keys[name] not in memory}
+        for name, each in _run_repeat(users, missing, rules, seed, repeat).items():
+            if users.attacked_in is None:
+                memory[keys[name]] = each
+                continue
+            both = [_split_tables(trial) for trial in each]
+            memory[plain_run, *keys[name][1:]] = [plain for plain, _ in both]
+            memory[keys[name]] = [static for _, static in both]
+        for name, key in keys.items():
+            trials[name] += memory[key]
     return trials
+
+
+def _split_tables(trial: FoldTrial) -> tuple[FoldTrial, FoldTrial]:
+    """Return the trial on the attacked users in the table that the attacker learned from, and in the other one."""
+    users, truth, score = (np.split(a, 2) for a in (trial.test.users, trial.test.truth, trial.test.score))
+    plain, other = (Scores(users[i], truth[i], score[i]) for i in (0, 1))
+    return replace(trial, test=plain), replace(trial, test=other)
+
+
+def _digest_run(users: AttackedUsers, rules: CrossValidation, seed: int) -> str:
+    """Digest all that decides the trials of an attack: users, folds and seed."""
+    digest = hashlib.blake2b(repr((rules.folds, rules.inner_folds, rules.leak_ratio, users.n_classes, seed)).encode())
+    for array in (users.x, users.codes, users.attacked_in, users.groups):
+        digest.update(b"" if array is None else repr((array.shape, array.dtype)).encode())
+        digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _run_repeat(
@@ -152,7 +193,8 @@ def _run_repeat(
     x, codes = users.x, users.codes
     splits = draw_folds(codes, rules, make_generator(seed, "folds", repeat), users.groups)
     if users.attacked_in is not None:
-        splits = [(Task(outer.train, outer.test + len(x)), inners) for outer, inners in splits]
+        # What was learned guesses the attacked users in both tables, so that one fit serves two audits.
+        splits = [(Task(o.train, np.concatenate([o.test, o.test + len(x)])), inners) for o, inners in splits]
         x, codes = np.concatenate([x, users.attacked_in]), np.concatenate([codes, codes])
     table = replace(users, x=x, codes=codes)
     tasks = [task for outer, inners in splits for task in (outer, *inners)]

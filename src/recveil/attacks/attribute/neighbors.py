@@ -1,0 +1,104 @@
+"""Nearest neighbors: one search in the whole table serves all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import StandardScaler
+
+from recveil.attacks.attribute.tasks import Task
+from recveil.core.option_types import Count
+from recveil.core.progress import track_progress
+from recveil.core.traits import AttackTraits
+from recveil.core.types import FloatArray, IntArray
+
+__all__ = ["Neighbors"]
+
+METHODS = (AttackTraits("knn", builder="Neighbors", panels=("fast", "full"), rank=70),)
+
+BLOCK_ROWS = 10_000
+"""Users whose neighbors are held at once."""
+
+SPARE_NEIGHBORS = 1.5
+"""Neighbors that are searched, relative to those of which `k` are expected among the training users of a task."""
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """k nearest neighbors whose votes are divided by the size of their class.
+
+    Neighbors of a user are searched once among all users that are known in any task. A task counts the nearest k of
+    them that it knows, and searches again for the few users of whose neighbors it knows fewer. Of more than `max_users`
+    known users a sample is kept, so that the cost grows linearly with the users. Columns are standardized by all known
+    users.
+    """
+
+    k: Count = 25
+    max_users: Count = 12_500
+
+    def guess(
+        self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
+    ) -> list[FloatArray]:
+        """Return the shares of the weighted votes for the test users of each task."""
+        known = self._sample_users(y, tasks, rng)
+        scaler = StandardScaler().fit(np.asarray(x[known], dtype=np.float64))
+        is_known = [np.isin(known, task.train) for task in tasks]
+        guesses = [np.empty((len(task.test), n_classes), dtype=np.float32) for task in tasks]
+        table = _scale(scaler, x[known])
+        search = NearestNeighbors(algorithm="brute").fit(table)
+        share = min(float(flags.mean()) for flags in is_known)
+        depth = min(len(known), int(SPARE_NEIGHBORS * self.k / share) + self.k)
+        users = np.unique(np.concatenate([task.test for task in tasks]))
+        for start in track_progress(range(0, len(users), BLOCK_ROWS), "attacking: knn", -(-len(users) // BLOCK_ROWS)):
+            block = users[start : start + BLOCK_ROWS]
+            rows = _scale(scaler, x[block])
+            near = search.kneighbors(rows, depth, return_distance=False)
+            for task, flags, guess in zip(tasks, is_known, guesses, strict=True):
+                place = np.flatnonzero((task.test >= block[0]) & (task.test <= block[-1]))
+                of_block = np.searchsorted(block, task.test[place])
+                voters = self._select_voters(table, rows[of_block], near[of_block], flags)
+                guess[place] = _count_votes(voters, y[known], flags, n_classes)
+        return guesses
+
+    def _sample_users(self, y: IntArray, tasks: Sequence[Task], rng: np.random.Generator) -> IntArray:
+        """Draw the users to search among: at most `max_users`, and one of every class in every task."""
+        known = np.unique(np.concatenate([task.train for task in tasks]))
+        if len(known) <= self.max_users:
+            return known
+        kept = [rng.permutation(known)[: self.max_users]]
+        kept += [task.train[np.unique(y[task.train], return_index=True)[1]] for task in tasks]
+        return np.unique(np.concatenate(kept))
+
+    def _select_voters(
+        self, table: FloatArray, rows: FloatArray, near: IntArray, is_known: NDArray[np.bool_]
+    ) -> IntArray:
+        """Return the nearest k known users of each row, as positions among all that were searched."""
+        k, positions = min(self.k, int(is_known.sum())), np.flatnonzero(is_known)
+        hits = is_known[near]
+        is_short = hits.sum(1) < k
+        # A stable sort moves the known ones to the front, the nearest first.
+        order = np.argsort(~hits, axis=1, kind="stable")[:, :k]
+        voters = np.take_along_axis(near, order, axis=1)
+        if is_short.any():
+            again = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(table[positions])
+            voters[is_short] = positions[again.kneighbors(rows[is_short], return_distance=False)]
+        return voters
+
+
+def _scale(scaler: StandardScaler, x: FloatArray) -> FloatArray:
+    """Standardize in double precision, since in single precision the square of a small number is zero."""
+    return np.asarray(scaler.transform(np.asarray(x, dtype=np.float64)), dtype=np.float32)
+
+
+def _count_votes(voters: IntArray, y: IntArray, is_known: NDArray[np.bool_], n_classes: int) -> FloatArray:
+    """Return the share of each class in the votes, each divided by the size of the voter's class."""
+    weight = 1 / np.maximum(np.bincount(y[is_known], minlength=n_classes), 1)
+    classes = y[voters]
+    cells = np.arange(len(voters))[:, None] * n_classes + classes
+    votes = np.bincount(cells.ravel(), weight[classes].ravel(), minlength=len(voters) * n_classes)
+    votes = votes.reshape(len(voters), n_classes)
+    return np.asarray(votes / votes.sum(1, keepdims=True))

@@ -1,0 +1,53 @@
+"""Nearest neighbors of all tasks from one search, against scikit-learn's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+from recveil.attacks.attribute.neighbors import Neighbors
+from recveil.attacks.attribute.tasks import Task
+from recveil.testing.worlds import make_planted_leak
+
+
+def guess(x: np.ndarray, y: np.ndarray, tasks: list[Task], **options: int) -> list[np.ndarray]:
+    return Neighbors(**options).guess(x, y, int(y.max()) + 1, tasks, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.8])
+def test_votes_are_those_of_scikit_learn_in_every_task(share: float) -> None:
+    """Classes are of equal size in each task, so that weighted votes are plain ones; with 5 % many search again."""
+    x, secret = make_planted_leak(900, 3, 2, 2.0, rng=np.random.default_rng(0))
+    y, rng, tasks = secret.codes, np.random.default_rng(1), []
+    for _ in range(3):
+        per_class = [rng.permutation(np.flatnonzero(y == k)) for k in (0, 1)]
+        n = int(share * min(map(len, per_class)))
+        train = np.sort(np.concatenate([rows[:n] for rows in per_class]))
+        tasks.append(Task(train, np.setdiff1d(np.arange(len(x)), train)))
+    known = np.unique(np.concatenate([task.train for task in tasks]))
+    z = StandardScaler().fit(x[known]).transform(x).astype(np.float32)
+    for task, found in zip(tasks, guess(x, y, tasks, k=15), strict=True):
+        wanted = KNeighborsClassifier(15).fit(z[task.train], y[task.train]).predict_proba(z[task.test])
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_neighbors_are_at_most_all_users() -> None:
+    [found] = guess(np.eye(4), np.array([0, 0, 1, 1]), [Task(np.arange(4), np.arange(4))])
+    np.testing.assert_allclose(found, 0.5)
+
+
+def test_a_rare_class_is_guessed_as_often_as_it_deserves() -> None:
+    x, y = np.random.default_rng(0).standard_normal((1500, 2)), np.repeat([0, 1, 0], [900, 100, 500])
+    [found] = guess(x, y, [Task(np.arange(1000), np.arange(1000, 1500))])
+    assert 0.1 < found.argmax(1).mean() < 0.9
+
+
+def test_of_many_users_a_sample_with_every_class_votes() -> None:
+    x, y = np.random.default_rng(0).standard_normal((2000, 2)), np.zeros(2000, dtype=np.int64)
+    y[7], x[7] = 1, 50.0
+    x[1999] = 50.0
+    [found] = guess(x, y, [Task(np.arange(1900), np.arange(1900, 2000))], k=5, max_users=100)
+    assert found[-1].argmax() == 1
+    assert found[:-1].argmax(1).mean() < 0.5
