@@ -17,7 +17,7 @@ from recveil.models.private_items import LearnedItems, PrivateItemModel
 from recveil.models.private_release import HeadItems, add_symmetric_noise, scale_rows
 from recveil.models.sampling import build_interaction_matrix
 
-__all__ = ["PrivateCovariance", "compute_residual_gram", "estimate_directions"]
+__all__ = ["PrivateCovariance", "compute_residual_gram", "count_effective_items", "estimate_directions"]
 
 METHODS = (
     ModelTraits(
@@ -30,6 +30,8 @@ METHODS = (
 
 KEPT_PART_OF_EDGE = 0.7
 """Directions with smaller eigenvalues are dropped; chosen on validation items."""
+FULL_WEIGHT_ITEMS = 20
+"""Rows with fewer items count less; chosen on validation items and on attacks that were not reported."""
 MIN_RESIDUAL = 1e-9
 """Squared norm of a row without a direction, under which rounding is all that is left."""
 
@@ -42,7 +44,8 @@ class PrivateCovariance(PrivateItemModel):
     """Leading directions of a noisy item-by-item matrix; membership has a guarantee.
 
     The noisy counts of the items are the first direction, popularity. What is left of each user's row without it is
-    scaled to norm 1, so that no part of the budget pays for popularity twice. The Gram matrix of these rows is released
+    scaled to norm 1, so that no part of the budget pays for popularity twice. A row of few items says little about
+    what goes together and shows its user most, so it counts less. The Gram matrix of these rows is released
     once with Gaussian noise (Dwork et al., Analyze Gauss, STOC 2014). Its diagonal is dropped: it says how often an
     item occurs, not with which others, and where histories are short it hides all else. Directions whose eigenvalues
     lie well inside the noise are dropped; the others are weighted by eigenvalue / (eigenvalue + r), where r is half of
@@ -83,10 +86,10 @@ class PrivateCovariance(PrivateItemModel):
 
 
 def compute_residual_gram(rows: sparse.csr_array, direction: FloatArray) -> FloatArray:
-    """Sum the outer products of what is left of each row without a direction, scaled to norm 1.
+    """Sum the outer products of what is left of each row without a direction, scaled to norm 1 or less.
 
     One user adds y y' with |y| <= 1, so the sum changes by a matrix of Frobenius norm 1 at most. Rows that lie in the
-    direction add nothing.
+    direction add nothing, and y y' of a row of n items has the norm n / `FULL_WEIGHT_ITEMS` where that is below 1.
 
     Args:
         rows: rows of norm 1.
@@ -94,11 +97,18 @@ def compute_residual_gram(rows: sparse.csr_array, direction: FloatArray) -> Floa
     """
     shares = np.asarray(rows @ direction)
     squares = np.asarray(rows.multiply(rows).sum(1)).ravel() - shares**2
-    scale = np.where(squares > MIN_RESIDUAL, 1 / np.sqrt(np.maximum(squares, MIN_RESIDUAL)), 0.0)
+    weight = np.minimum(1.0, count_effective_items(rows) / FULL_WEIGHT_ITEMS)
+    scale = np.where(squares > MIN_RESIDUAL, np.sqrt(weight / np.maximum(squares, MIN_RESIDUAL)), 0.0)
     scaled, along = sparse.csr_array(sparse.diags_array(scale) @ rows), shares * scale
     cross = np.outer(np.asarray(scaled.T @ along), direction)
     products = np.asarray((scaled.T @ scaled).toarray())
     return np.asarray(products - cross - cross.T + (along @ along) * np.outer(direction, direction))
+
+
+def count_effective_items(rows: sparse.csr_array) -> FloatArray:
+    """Count the items of each row of norm 1; items of uneven weight count as fewer (participation ratio)."""
+    fourth_powers = np.asarray(rows.power(4).sum(1)).ravel()
+    return np.asarray(np.where(fourth_powers > 0, 1 / np.maximum(fourth_powers, MIN_RESIDUAL), 0.0))
 
 
 def estimate_directions(gram: FloatArray, noise: float, *, max_directions: int, reg: float) -> FloatArray:
