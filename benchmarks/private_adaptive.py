@@ -64,7 +64,8 @@ class Simulator:
 
     def draw_matrix(self, users: IntArray, rng: np.random.Generator) -> FloatArray:
         """Draw the noisy matrix of these users."""
-        gram = add_symmetric_noise(compute_residual_gram(self.rows[users], self.popular), self.noise, rng)
+        rows, full = self.rows[users], self.model.full_weight_items
+        gram = add_symmetric_noise(compute_residual_gram(rows, self.popular, full), self.noise, rng)
         np.fill_diagonal(gram, 0.0)
         return gram
 
