@@ -1,7 +1,8 @@
 """The strongest attacks on `dp-cov` that we know, by what the attacker sees. One JSON line for each seed.
 
 The target is trained on a random half of all users. The attacker knows the mechanism and the released items, simulates
-the release for other halves and compares one statistic of each user (offline LiRA):
+the release for other halves and compares one statistic of each user (offline LiRA), times the weight of the user's row
+in the matrix, since rows of little weight show little:
 
 - `scores`: x'Mx for the user's row x, from the scores of all items, which are Mx.
 - `item side`: y'Gy, where y is what is left of x without popularity and G the kept directions with their eigenvalues.
@@ -79,11 +80,13 @@ class Simulator:
         values, directions = linalg.eigh(gram)
         left = (np.asarray(self.rows @ directions) - np.outer(along, self.popular @ directions)) / scale
         kept = values > KEPT_PART_OF_EDGE * 2 * self.noise * np.sqrt(len(gram) / 2)
-        return {
+        weight = np.minimum(1.0, np.diff(self.rows.indptr) / self.model.full_weight_items)
+        statistics = {
             "scores": along**2 + np.square(np.asarray(self.rows @ vectors)).sum(1),
             "item side": np.square(left[:, kept]) @ values[kept],
             "noisy matrix": np.square(left) @ values,
         }
+        return {name: weight * values for name, values in statistics.items()}
 
 
 def attack_target(data_name: str, options: dict[str, Any], references: int, seed: int) -> dict[str, Any]:
