@@ -11,7 +11,11 @@ from recveil.metrics.empirical_epsilon import estimate_epsilon
 from recveil.metrics.gaussian_privacy import bound_attack_auc, calibrate_mu
 from recveil.metrics.ranking import collect_seen_items
 from recveil.metrics.roc import estimate_auc
-from recveil.models.dp_cov import PrivateCovariance, compute_residual_gram, estimate_directions
+from recveil.models.dp_cov import (
+    PrivateCovariance,
+    compute_residual_gram,
+    estimate_directions,
+)
 from recveil.models.private_release import add_symmetric_noise, scale_rows
 from recveil.testing.contracts_models import check_recommender
 from recveil.testing.worlds import make_checkerboard
@@ -24,20 +28,20 @@ def test_the_contract() -> None:
 def test_one_user_changes_the_matrix_by_one_at_most() -> None:
     rng, worst = np.random.default_rng(0), 0.0
     for _ in range(200):
-        dense = rng.random((6, 9)) * (rng.random((6, 9)) < rng.random())
-        rows, direction = scale_rows(sparse.csr_array(dense)), rng.random(9)
+        dense = rng.random((6, 60)) * (rng.random((6, 60)) < rng.random())
+        rows, direction = scale_rows(sparse.csr_array(dense)), rng.random(60)
         direction /= np.linalg.norm(direction)
-        change = compute_residual_gram(rows, direction) - compute_residual_gram(rows[:5], direction)
+        change = compute_residual_gram(rows, direction, 20) - compute_residual_gram(rows[:5], direction, 20)
         worst = max(worst, float(np.linalg.norm(change)))
     assert 0.99 < worst <= 1 + 1e-9
 
 
 def test_the_worst_user_by_search_changes_the_matrix_by_no_more_than_claimed() -> None:
-    direction = np.full(4, 0.5)
+    direction = np.full(40, 1 / np.sqrt(40))
 
     def measure_change(row: np.ndarray) -> float:
-        user = scale_rows(sparse.csr_array(np.abs(row)[None]))
-        return float(np.linalg.norm(compute_residual_gram(user, direction)))
+        user = scale_rows(sparse.csr_array(np.abs(row).repeat(10)[None]))
+        return float(np.linalg.norm(compute_residual_gram(user, direction, 20)))
 
     starts = np.random.default_rng(0).random((10, 4))
     found = [optimize.minimize(lambda row: -measure_change(row), start, method="Nelder-Mead") for start in starts]
@@ -47,10 +51,16 @@ def test_the_worst_user_by_search_changes_the_matrix_by_no_more_than_claimed() -
 
 def test_the_residual_gram_is_that_of_the_projected_rows() -> None:
     rng = np.random.default_rng(0)
-    rows, direction = scale_rows(sparse.csr_array(rng.random((6, 5)))), np.eye(5)[2]
-    left = rows.toarray() * (np.arange(5) != 2)
+    rows, direction = scale_rows(sparse.csr_array(1 + rng.random((6, 30)))), np.eye(30)[2]
+    left = rows.toarray() * (np.arange(30) != 2)
     left /= np.linalg.norm(left, axis=1, keepdims=True)
-    assert np.allclose(compute_residual_gram(rows, direction), left.T @ left)
+    assert np.allclose(compute_residual_gram(rows, direction, 20), left.T @ left)
+
+
+def test_a_row_of_few_items_counts_less() -> None:
+    rows = scale_rows(sparse.csr_array(np.tri(40)[[0, 9, 19, 39]]))
+    norms = [np.linalg.norm(compute_residual_gram(rows[[user]], np.eye(41)[40, :40], 20)) for user in range(4)]
+    assert norms == pytest.approx([0.05, 0.5, 1, 1])
 
 
 def test_without_noise_it_keeps_popularity_and_the_leading_directions_of_co_occurrence() -> None:

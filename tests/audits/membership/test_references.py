@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from recveil.attacks.membership.reference_rows import build_rows
 from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
 from recveil.audits.membership.references import ReferenceModels, draw_halves, find_shared_items
 from recveil.core.errors import DataError, UsageError
+from recveil.core.protocols import Recommender
 from recveil.core.types import ReferenceSignals
 from recveil.data.member_split import MemberPart, MemberSplit, split_three_ways
 from recveil.data.synthetic import make_world
+from recveil.models import MODELS
 from recveil.models.als import ALS
 from recveil.models.dp_cov import PrivateCovariance
 
@@ -180,3 +183,30 @@ def test_users_who_have_every_shared_item_are_scored_as_without_evidence(split: 
     signals = collect(split.target, replace(target, history=everything))
     assert 0 not in signals.user
     assert 1 in signals.user
+
+
+SMALL_OPTIONS = {"embedding_size": 8, "epochs": 1, "epsilon": 2_000.0, "noise_seed": 0}
+
+
+@pytest.fixture(scope="module")
+def small_part() -> MemberPart:
+    world = make_world(n_users=120, n_items=40, n_interactions=1_500, leaks={}, rng=np.random.default_rng(0)).dataset
+    return MemberPart(world, np.random.default_rng(1).random(world.n_users) < 0.5)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [traits.name for traits in MODELS.all_traits()])
+def test_every_model_that_folds_in_is_attacked_by_references_like_it(name: str, small_part: MemberPart) -> None:
+    known = {field.name for field in fields(type(MODELS.make(name)))}
+
+    def make() -> Recommender:
+        options = {key: value for key, value in SMALL_OPTIONS.items() if key in known}
+        return cast(Recommender, MODELS.make(name, device="cpu", **options))
+
+    target = train_platform(small_part, make(), ServingPolicy(k=5), rng=np.random.default_rng(2))
+    signals = ReferenceModels(4).collect_signals(small_part, target, make, rng=np.random.default_rng(3))
+    assert len(np.unique(signals.user)) > 0.9 * len(small_part.member)
+    assert np.ptp(signals.reference, axis=1).max() > 0  # reference models differ
+    for scores in score_users(target, signals):
+        assert np.isfinite(scores).all()
+        assert len(np.unique(scores)) > 10

@@ -20,6 +20,8 @@ SIGNALS = ("log-odds", "bpr-margin", "rank-percentile", "self-score")
 BLOCK_SCORES = 1 << 24
 """Scores held at once."""
 
+N_CHUNKS = 16
+
 ScoreUsers = Callable[[IntArray], FloatArray]
 """Users to their scores of all items, (len(users), n_items): `Recommender.score`."""
 
@@ -61,7 +63,7 @@ def compute_pair_signals(
     value, start, block_users = np.empty(len(user)), 0, 1  # one user first, to learn the number of items
     while start < n:
         users = np.arange(start, min(n, start + block_users))
-        scores = np.asarray(score(users), dtype=np.float64)
+        scores = np.asarray(score(users))
         rows = slice(*np.searchsorted(user, [start, start + len(users)]))
         value[rows] = _compute_block(scores, user[rows] - start, item[rows], kind, device)
         start, block_users = start + len(users), max(1, BLOCK_SCORES // scores.shape[1])
@@ -73,7 +75,7 @@ def _compute_block(scores: FloatArray, user: IntArray, item: IntArray, kind: str
     n_items = scores.shape[1]
     if item.min() < 0 or item.max() >= n_items:
         raise DataError(f"Histories name items from {item.min()} to {item.max()}; the model scores 0 to {n_items - 1}.")
-    own = scores[user, item]
+    own = np.asarray(scores[user, item], dtype=np.float64)
     if kind in ("log-odds", "self-score"):
         return own
     is_seen = np.zeros(scores.shape, dtype=bool)
@@ -85,8 +87,10 @@ def _compute_block(scores: FloatArray, user: IntArray, item: IntArray, kind: str
             "nothing to compare with."
         )
     if kind == "bpr-margin":
-        return np.asarray(own - (np.where(is_seen, 0, scores).sum(1) / n_unseen)[user])
-    unseen_scores = torch.from_numpy(np.where(is_seen, np.inf, scores)).to(resolve_device(device)).sort(1).values
+        return np.asarray(own - (np.where(is_seen, 0, scores).sum(1, dtype=np.float64) / n_unseen)[user])
+    unseen_scores = (
+        torch.from_numpy(np.where(is_seen, scores.dtype.type(np.inf), scores)).to(resolve_device(device)).sort(1).values
+    )
     n_lower = _count_below(unseen_scores, own, user, ties=False)
     n_lower_or_tied = _count_below(unseen_scores, own, user, ties=True)
     return np.asarray((n_lower + 0.5 * (n_lower_or_tied - n_lower) + 0.5) / (n_unseen[user] + 1))
@@ -97,10 +101,20 @@ def _count_below(sorted_rows: torch.Tensor, value: FloatArray, user: IntArray, *
 
     With `ties`, numbers that equal the value count too.
     """
-    starts = np.searchsorted(user, np.arange(len(sorted_rows)))
-    place = np.arange(len(user)) - starts[user]
-    queries = np.zeros((len(sorted_rows), int(place.max()) + 1))
-    queries[user, place] = value
-    wanted = torch.from_numpy(queries).to(sorted_rows.device)
-    counts: FloatArray = torch.searchsorted(sorted_rows, wanted, right=ties).cpu().numpy()[user, place]
+    n_rows = len(sorted_rows)
+    lengths = np.bincount(user, minlength=n_rows)
+    place = np.arange(len(user)) - (np.cumsum(lengths) - lengths)[user]
+    counts = np.empty(len(user))
+    # Rows of one chunk are padded to the longest history in it, so chunks hold histories of similar length.
+    chunk_of_row = np.empty(n_rows, dtype=np.int64)
+    chunk_of_row[np.argsort(lengths, kind="stable")] = np.arange(n_rows) * N_CHUNKS // n_rows
+    for chunk in range(N_CHUNKS):
+        rows, pairs = np.flatnonzero(chunk_of_row == chunk), np.flatnonzero(chunk_of_row[user] == chunk)
+        if not len(pairs):
+            continue
+        row, column = np.searchsorted(rows, user[pairs]), place[pairs]
+        queries = torch.zeros((len(rows), int(column.max()) + 1), dtype=sorted_rows.dtype)
+        queries[row, column] = torch.from_numpy(value[pairs]).to(sorted_rows.dtype)
+        below = torch.searchsorted(sorted_rows[rows], queries.to(sorted_rows.device), right=ties)
+        counts[pairs] = below.cpu().numpy()[row, column]
     return counts

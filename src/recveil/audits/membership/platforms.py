@@ -116,11 +116,14 @@ class TrainedPlatform:
     def score(self, users: IntArray) -> FloatArray:
         """Score every item for these users; items outside the catalog score NaN."""
         number_in_class = np.where(self.member, np.cumsum(self.member), np.cumsum(~self.member)) - 1
-        scores = np.full((len(users), len(self.popularity)), np.nan)
-        is_member = self.member[users]
-        for score, in_class in ((self.score_members, is_member), (self.score_nonmembers, ~is_member)):
-            rows = np.flatnonzero(in_class)
-            scores[np.ix_(rows, np.flatnonzero(self.popularity))] = score(number_in_class[users[rows]])
+        is_member, catalog = self.member[users], np.flatnonzero(self.popularity)
+        rows = [np.flatnonzero(in_class) for in_class in (is_member, ~is_member)]
+        scorers = (self.score_members, self.score_nonmembers)
+        values = [score(number_in_class[users[part]]) for score, part in zip(scorers, rows, strict=True)]
+        # Single precision stays single: reference attacks sort all scores of all users.
+        scores = np.full((len(users), len(self.popularity)), np.nan, dtype=np.result_type(*values))
+        for part, value in zip(rows, values, strict=True):
+            scores[np.ix_(part, catalog)] = value
         return scores
 
 
@@ -306,10 +309,13 @@ def _score_by_fold_in(
     vector_row = np.cumsum(counts > 0) - 1
 
     def score(users: IntArray) -> FloatArray:
-        scores = score_by_popularity(users)
         folded = counts[users] > 0
         # The first argument gives only the number of users here: their vectors are passed.
-        scores[folded] = model.score(np.zeros(folded.sum(), dtype=np.int64), user_vectors[vector_row[users[folded]]])
+        values = model.score(np.zeros(folded.sum(), dtype=np.int64), user_vectors[vector_row[users[folded]]])
+        if folded.all():
+            return values
+        scores = score_by_popularity(users).astype(values.dtype)
+        scores[folded] = values
         return scores
 
     return score
