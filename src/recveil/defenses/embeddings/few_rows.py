@@ -94,7 +94,8 @@ class SlicedRows:
         out = x.copy()
         for k in set(cells.tolist()) - {-1} if self.to else ():
             rows = cells == k
-            out[rows] = self._carry_cell(x[rows].astype(np.float32), k)
+            table = x[rows].astype(np.float32)
+            out[rows] = self._carry_cell(table[0] if len(table) == 1 else table, k)  # ufuncs are faster on one axis
         return out
 
     def _carry_cell(self, x: NDArray[np.float32], k: int) -> NDArray[np.float32]:
@@ -109,7 +110,8 @@ class SlicedRows:
             np.divide(z, place, out=place)
             place *= units
             place += middle
-            share, knot = np.modf(place)
+            knot = np.floor(place)  # with the subtraction half the time of `modf`
+            share = np.subtract(place, knot, out=place)
             knot += self.first
             near = shifts[k].take(knot.astype(np.intp))
             share *= near.imag
