@@ -24,6 +24,7 @@ from recveil.core.path_names import hide_folders, shorten_document
 from recveil.core.progress import RowCount, report_progress
 
 if TYPE_CHECKING:
+    from recveil.audits.gates import GateReport
     from recveil.core.result_parts import Utility
     from recveil.core.results import AuditResult, CloakResult, Document, TrainResult
 
@@ -32,6 +33,7 @@ __all__ = [
     "emit_json",
     "guard",
     "guarded",
+    "print_gates",
     "print_line",
     "print_next_step",
     "print_notes",
@@ -44,6 +46,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_OPTION_NAME = re.compile(r"`([a-z_]+)`")
 
 SECONDS_BEFORE_BAR = 2.0
 """Shorter work needs no progress bar."""
@@ -128,9 +132,15 @@ def print_page(text: str) -> None:
 
 
 def print_notes(notes: Iterable[str], *, silent: bool) -> None:
-    """Print notes on stderr."""
+    """Print notes on stderr; the names of arguments in them are shown as options."""
     for note in notes if not silent else ():
-        _print_error_line(note)
+        _print_error_line(_OPTION_NAME.sub(lambda match: f"--{match.group(1).replace('_', '-')}", note))
+
+
+def print_gates(report: GateReport) -> None:
+    """Print on stderr the gates that failed and those that cannot be decided."""
+    print_notes([f"gate failed: {text}" for text in report.failed], silent=False)
+    print_notes([f"gate inconclusive: {text}" for text in report.inconclusive], silent=False)
 
 
 def emit_json(document: Document | Any, *, as_json: bool) -> None:
@@ -233,7 +243,7 @@ def _print_cost(utility: Utility | None, *, silent: bool) -> None:
 
 def _name_options(message: str, flags: Mapping[str, str]) -> str:
     """Show argument names in backticks as options of the command."""
-    return re.sub(r"`([a-z_]+)`", lambda match: flags.get(match.group(1), match.group(0)), message)
+    return _OPTION_NAME.sub(lambda match: flags.get(match.group(1), match.group(0)), message)
 
 
 def _add_notes(message: str, error: BaseException) -> str:
