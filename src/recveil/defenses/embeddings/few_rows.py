@@ -66,26 +66,27 @@ class SlicedRows:
         m: (d,) center.
         to: axes of each round.
         back: way back from the axes.
-        shifts: (R, K, d * knots) shift at each knot as the real part, the step to the next one as the imaginary part:
-            both are then fetched at once.
-        first: (d,) place of the first knot of each axis.
+        shifts: (R, K, d * knots) line of the shift from each knot to the next one: its height at place 0 as the real
+            part, its slope as the imaginary part, so that both are fetched at once.
+        first: (d,) number of the first knot of each axis.
     """
 
     m: NDArray[np.float32]
     to: tuple[NDArray[np.float32], ...]
     back: tuple[NDArray[np.float32], ...]
     shifts: NDArray[np.complex64]
-    first: NDArray[np.float32]
+    first: NDArray[np.intp]
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> Self:
         """Convert the tensors of a `SlicedMap`."""
         m, to, back, shifts = (tensors[name].detach().cpu().float().numpy() for name in ("m", "to", "back", "shifts"))
         if not len(to):
-            return cls(m, (), (), np.empty((0, 0, 0), np.complex64), np.empty(0, np.float32))
-        padded = np.pad(shifts, [(0, 0)] * 3 + [(PAD_KNOTS, PAD_KNOTS)], mode="edge")
-        pairs = padded + 1j * np.diff(padded, axis=-1, append=padded[..., -1:])
-        first = np.arange(len(m), dtype=np.float32) * padded.shape[-1]
+            return cls(m, (), (), np.empty((0, 0, 0), np.complex64), np.empty(0, np.intp))
+        padded = np.pad(shifts.astype(np.float64), [(0, 0)] * 3 + [(PAD_KNOTS, PAD_KNOTS)], mode="edge")
+        slopes = np.diff(padded, axis=-1, append=padded[..., -1:])
+        pairs = padded - slopes * (np.arange(padded.shape[-1]) - float(_MIDDLE_PLACE)) + 1j * slopes
+        first = np.arange(len(m), dtype=np.intp) * padded.shape[-1]
         to, back = (np.ascontiguousarray(axes) for axes in (to, back))
         return cls(m, tuple(to), tuple(back), pairs.reshape(*shifts.shape[:2], -1).astype(np.complex64), first)
 
@@ -108,15 +109,13 @@ class SlicedRows:
             place = np.abs(z)
             place += one
             np.divide(z, place, out=place)
-            place *= units
-            place += middle
-            knot = np.floor(place)  # with the subtraction half the time of `modf`
-            share = np.subtract(place, knot, out=place)
+            place *= units  # knots are one apart, and place 0 is in their middle
+            knot = np.add(place, middle).astype(np.intp)
             knot += self.first
-            near = shifts[k].take(knot.astype(np.intp))
-            share *= near.imag
-            share += near.real
-            y += share.dot(back)
+            line = shifts[k].take(knot)
+            place *= line.imag
+            place += line.real
+            y += place.dot(back)
         return y + self.m
 
 
