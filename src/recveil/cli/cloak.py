@@ -24,6 +24,7 @@ from recveil.cli.output import (
     check_inputs_exist,
     emit_json,
     print_gates,
+    print_knee,
     print_line,
     print_next_step,
     print_self_check,
@@ -152,6 +153,7 @@ def _print_result(result: CloakResult, options: CloakOptions) -> None:
         print_line(sentence, silent=options.is_silent)
     print_summary(result, silent=options.is_silent)
     print_self_check(result, silent=options.is_silent)
+    print_knee(result, silent=options.is_silent)
     print_next_step(result, silent=options.is_silent)
     for path in filter(None, (options.out, options.lists_out)):
         print_line(f"Wrote {path}.", silent=options.is_silent)

@@ -34,6 +34,7 @@ __all__ = [
     "guard",
     "guarded",
     "print_gates",
+    "print_knee",
     "print_line",
     "print_next_step",
     "print_notes",
@@ -202,6 +203,17 @@ def print_self_check(result: CloakResult, *, silent: bool) -> None:
         )
     moved = f"vectors moved by {result.defense.displacement:.0%} of their distance from the mean"
     print_line(f"cost    {result.defense.name}: {moved}.", silent=silent)
+
+
+def print_knee(result: CloakResult, *, silent: bool) -> None:
+    """Print the best bargain of a frontier, with the options that choose it."""
+    if result.frontier is not None and result.frontier.points:
+        knee, measure = result.frontier.points[result.frontier.knee], result.frontier.cost_measure
+        print_line(
+            f"knee    --method {knee.method} --strength {knee.strength:g} leaves an advantage of {knee.advantage:.3f} "
+            f"({measure} {knee.cost:.3f}).",
+            silent=silent,
+        )
 
 
 def print_next_step(result: AuditResult | CloakResult, *, silent: bool) -> None:
