@@ -58,42 +58,43 @@ class AffineRows:
         return out
 
 
+Round = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.complex64]]
+"""Axes, the way back from them, and the lines of the shifts (see `SlicedRows`)."""
+
+
 @dataclass(frozen=True, eq=False)
 class SlicedRows:
     """A `SlicedMap` as arrays in float32.
 
     Attributes:
         m: (d,) center.
-        to: axes of each round.
-        back: way back from the axes.
-        shifts: (R, K, d * knots) line of the shift from each knot to the next one: its height at place 0 as the real
-            part, its slope as the imaginary part, so that both are fetched at once.
+        rounds: for each cell the rounds that move its rows. Lines have d * knots entries, one from each knot to the
+            next: the shift at place 0 as the real part, its slope as the imaginary part, so that one call fetches both.
         first: (d,) number of the first knot of each axis.
     """
 
     m: NDArray[np.float32]
-    to: tuple[NDArray[np.float32], ...]
-    back: tuple[NDArray[np.float32], ...]
-    shifts: NDArray[np.complex64]
+    rounds: tuple[tuple[Round, ...], ...]
     first: NDArray[np.intp]
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> Self:
         """Convert the tensors of a `SlicedMap`."""
         m, to, back, shifts = (tensors[name].detach().cpu().float().numpy() for name in ("m", "to", "back", "shifts"))
+        first = np.arange(len(m), dtype=np.intp) * (KNOTS + 2 * PAD_KNOTS)
         if not len(to):
-            return cls(m, (), (), np.empty((0, 0, 0), np.complex64), np.empty(0, np.intp))
-        padded = np.pad(shifts.astype(np.float64), [(0, 0)] * 3 + [(PAD_KNOTS, PAD_KNOTS)], mode="edge")
-        slopes = np.diff(padded, axis=-1, append=padded[..., -1:])
-        pairs = padded - slopes * (np.arange(padded.shape[-1]) - float(_MIDDLE_PLACE)) + 1j * slopes
-        first = np.arange(len(m), dtype=np.intp) * padded.shape[-1]
+            return cls(m, (), first)
         to, back = (np.ascontiguousarray(axes) for axes in (to, back))
-        return cls(m, tuple(to), tuple(back), pairs.reshape(*shifts.shape[:2], -1).astype(np.complex64), first)
+        lines = _build_lines(shifts)
+        is_active = shifts.any(axis=(2, 3))
+        cells = range(shifts.shape[1])
+        rounds = [[(to[r], back[r], lines[r, k]) for r in np.flatnonzero(is_active[:, k])] for k in cells]
+        return cls(m, tuple(map(tuple, rounds)), first)
 
     def carry_rows(self, x: FloatArray, cells: IntArray) -> FloatArray:
         """Carry rows by the rounds of their cell; cell -1 stays where it is."""
         out = x.copy()
-        for k in set(cells.tolist()) - {-1} if self.to else ():
+        for k in set(cells.tolist()) - {-1} if self.rounds else ():
             rows = cells == k
             table = x[rows].astype(np.float32)
             out[rows] = self._carry_cell(table[0] if len(table) == 1 else table, k)  # ufuncs are faster on one axis
@@ -104,7 +105,7 @@ class SlicedRows:
         y = x - self.m
         one = np.ones_like(y)  # arrays, since a ufunc takes longer to convert a number than to add an array
         units, middle = one * _PLACES_PER_UNIT, one * _MIDDLE_PLACE
-        for to, back, shifts in zip(self.to, self.back, self.shifts, strict=True):
+        for to, back, lines in self.rounds[k]:
             z = y.dot(to)
             place = np.abs(z)
             place += one
@@ -112,11 +113,19 @@ class SlicedRows:
             place *= units  # knots are one apart, and place 0 is in their middle
             knot = np.add(place, middle).astype(np.intp)
             knot += self.first
-            line = shifts[k].take(knot)
+            line = lines.take(knot)
             place *= line.imag
             place += line.real
             y += place.dot(back)
         return y + self.m
+
+
+def _build_lines(shifts: NDArray[np.float32]) -> NDArray[np.complex64]:
+    """Return the lines between the knots of (R, K, d, knots) shifts, flat in the last axis; they are level outside."""
+    padded = np.pad(shifts.astype(np.float64), [(0, 0)] * 3 + [(PAD_KNOTS, PAD_KNOTS)], mode="edge")
+    slopes = np.diff(padded, axis=-1, append=padded[..., -1:])
+    lines = padded - slopes * (np.arange(padded.shape[-1]) - float(_MIDDLE_PLACE)) + 1j * slopes
+    return lines.reshape(*shifts.shape[:2], -1).astype(np.complex64)
 
 
 def scale_rows(x: FloatArray, norm: float) -> FloatArray:
