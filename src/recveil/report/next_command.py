@@ -29,7 +29,8 @@ LIST_SOURCES = ["--item-embeddings", "items.parquet", "--interactions", "interac
 
 def is_of_lists(result: AttributeResult) -> bool:
     """Whether lists were audited, not vectors."""
-    return isinstance(result, AuditResult) and result.protocol.surface in LIST_SURFACES
+    protocol = result.protocol if isinstance(result, AuditResult) else None
+    return protocol is not None and protocol.surface in LIST_SURFACES
 
 
 def write_command(

@@ -84,7 +84,7 @@ class SlicedRows:
         """Convert the tensors of a `SlicedMap`; None if its axes lose something."""
         m, to, back, shifts = (tensors[name].detach().cpu().double().numpy() for name in ("m", "to", "back", "shifts"))
         first = np.arange(len(m), dtype=np.intp) * (KNOTS + 2 * PAD_KNOTS)
-        active = np.flatnonzero(shifts.any(axis=(1, 2, 3))) if len(to) else []
+        active = np.flatnonzero(shifts.reshape(len(to), -1).any(axis=1) if len(to) else [])
         if not len(active):
             return cls(m.astype(np.float32), np.empty((0, 0), np.float32), (), first)
         to, back, shifts = to[active], back[active], shifts[active]
@@ -105,7 +105,7 @@ class SlicedRows:
 
     def _carry_cell(self, x: NDArray[np.float32], k: int) -> NDArray[np.float32]:
         """Carry rows of one cell by all rounds; each is `interpolate_shifts`, in as few calls as possible."""
-        z = (x - self.m).dot(self.to)
+        z: NDArray[np.float32] = (x - self.m).dot(self.to)
         one = np.ones_like(z)  # arrays, since a ufunc takes longer to convert a number than to add an array
         units, middle = one * _PLACES_PER_UNIT, one * _MIDDLE_PLACE
         for lines, ahead in self.rounds:
