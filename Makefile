@@ -73,13 +73,13 @@ wheel: $(RELEASE_READY) ## Build the wheel, with its bill of materials (CycloneD
 	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-format JSON \
 	  --output-file "$$(ls dist/*.whl | sed 's/.whl$$/.cdx.json/')"
 
-wheel-test: $(READY) ## Build the wheel and run the tests of the commands and of the door against its content
-	rm -rf .wheel
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .wheel/site .wheel/*.whl
-	PYTHONPATH=.wheel/site $(BIN)/python -c "import recveil; assert '.wheel/site' in recveil.__file__, recveil.__file__"
-	PYTHONPATH=.wheel/site $(BIN)/python -m pytest -q -n auto -m 'not slow and not thorough' tests/cli tests/test_door.py
-	rm -rf .wheel
+WHEEL := $(CURDIR)/.wheel
+wheel-test: $(READY) ## Run the fast and thorough tests against the content of the wheel, as CI does
+	rm -rf $(WHEEL)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEEL) .
+	$(BIN)/python -m zipfile -e $(WHEEL)/*.whl $(WHEEL)/site
+	PYTHONPATH=$(WHEEL)/site RECVEIL_WHEEL=$(WHEEL)/site $(MAKE) test-all
+	rm -rf $(WHEEL)
 
 install-test: ## Install into a fresh environment, without extras, and run the first commands there (minutes)
 	rm -rf .venv-install

@@ -1,10 +1,11 @@
 """Latency of `recveil serve` on loopback: one client in turn, then a fixed rate of requests, for each kind of map.
 
-    python benchmarks/service.py [--seconds 5] [--rate 200] [--dimensions 64] [--users 4000]
+    python benchmarks/service.py [--seconds 5] [--rate 200] [--dimensions 64] [--users 4000] [--wrk]
 
 Starts the service by its command, sends vectors to POST /apply, and prints one row for each map: the median and 99th
 percentile of the answers to one client, the same at a fixed rate (the time counts from the moment at which a request
 was due), and the processor time of the service for each request, which other programs on the machine change less.
+With --wrk the program wrk sends the requests; it waits between them, so that its rate falls where answers are late.
 """
 
 from __future__ import annotations
@@ -18,12 +19,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 METHODS = ("gaussian", "leace", "labelfree", "sliced")
 N_CONNECTIONS = 8
+WRK_SCRIPT = """
+wrk.method, wrk.body = "POST", '{body}'
+wrk.headers["Content-Type"] = "application/json"
+function delay() return math.random(0, {milliseconds}) end
+function done(summary, latency)
+  local errors = summary.errors
+  print(errors.connect + errors.read + errors.write + errors.status + errors.timeout, summary.requests,
+    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3)
+end
+"""
 
 
 def save_map(path: Path, method: str, n_users: int, d: int) -> None:
@@ -61,10 +73,15 @@ def start_service(map_path: Path) -> tuple[subprocess.Popen[str], int]:
     raise RuntimeError("the service does not answer")
 
 
+def build_body(d: int) -> str:
+    """Return the JSON of one vector."""
+    vector = np.random.default_rng(1).standard_normal((1, d)).astype(np.float32).round(4).tolist()
+    return json.dumps({"vectors": vector, "labels": {"gender": ["F"]}})
+
+
 def build_request(port: int, d: int) -> bytes:
     """Return one request with one vector."""
-    vector = np.random.default_rng(1).standard_normal((1, d)).astype(np.float32).round(4).tolist()
-    body = json.dumps({"vectors": vector, "labels": {"gender": ["F"]}}).encode()
+    body = build_body(d).encode()
     head = (
         f"POST /apply HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -111,6 +128,35 @@ async def measure_at_rate(port: int, request: bytes, seconds: float, rate: float
     return times
 
 
+@dataclass(frozen=True)
+class Load:
+    """What clients saw: milliseconds of the median and the 99th percentile, and the number of answers."""
+
+    median: float
+    p99: float
+    n_answers: int
+
+
+def summarize_times(times: list[float]) -> Load:
+    """Return the percentiles of these milliseconds."""
+    return Load(*np.percentile(times, (50, 99)), len(times))
+
+
+def run_wrk(port: int, options: argparse.Namespace, folder: Path, rate: float | None = None) -> Load:
+    """Send requests by wrk: one client in turn, or several that wait, at no more than this rate in all."""
+    connections = 1 if rate is None else N_CONNECTIONS
+    pause = 0 if rate is None else int(2e3 * connections / rate) - 2  # at most; clients that wait alike send at once
+    (folder / "wrk.lua").write_text(
+        WRK_SCRIPT.replace("{body}", build_body(options.dimensions)).replace("{milliseconds}", str(pause))
+    )
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{options.seconds:.0f}s", "-s", str(folder / "wrk.lua")]
+    done = subprocess.run([*command, f"http://127.0.0.1:{port}/apply"], capture_output=True, text=True, check=True)
+    failed, n_answers, median, p99 = done.stdout.splitlines()[-1].split()
+    if int(failed):
+        raise RuntimeError(done.stdout)
+    return Load(float(median), float(p99), int(n_answers))
+
+
 def read_cpu_seconds(pid: int) -> float:
     """Return the processor time of a process so far (Linux)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -126,13 +172,18 @@ def measure_map(method: str, options: argparse.Namespace, folder: Path) -> str:
         request = build_request(port, options.dimensions)
         asyncio.run(measure_in_turn(port, request, 0.5))  # warm
         before = read_cpu_seconds(process.pid)
-        one = asyncio.run(measure_in_turn(port, request, options.seconds))
-        cpu = 1e3 * (read_cpu_seconds(process.pid) - before) / len(one)
-        many = asyncio.run(measure_at_rate(port, request, options.seconds, options.rate))
+        if options.wrk:
+            one, cpu_after = run_wrk(port, options, folder), read_cpu_seconds(process.pid)
+            many = run_wrk(port, options, folder, options.rate)
+        else:
+            one = summarize_times(asyncio.run(measure_in_turn(port, request, options.seconds)))
+            cpu_after = read_cpu_seconds(process.pid)
+            many = summarize_times(asyncio.run(measure_at_rate(port, request, options.seconds, options.rate)))
     finally:
         process.terminate()
         process.wait()
-    numbers = [*np.percentile(one, (50, 99)), *np.percentile(many, (50, 99)), cpu]
+    cpu = 1e3 * (cpu_after - before) / one.n_answers
+    numbers = [one.median, one.p99, many.median, many.p99, many.n_answers / options.seconds, cpu]
     return f"| {method} | " + " | ".join(f"{number:.2f}" for number in numbers) + " |"
 
 
@@ -143,11 +194,13 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=200.0)
     parser.add_argument("--dimensions", type=int, default=64)
     parser.add_argument("--users", type=int, default=4_000)
+    parser.add_argument("--wrk", action="store_true")
     parser.add_argument("--methods", default=",".join(METHODS))
     options = parser.parse_args()
     rate = f"{options.rate:g}/s"
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {options.dimensions} dimensions")
-    print(f"| map | median, ms | p99, ms | median at {rate} | p99 at {rate} | CPU ms each |\n|---|---|---|---|---|---|")
+    print(f"| map | median, ms | p99, ms | median at {rate} | p99 at {rate} | rate reached | CPU ms each |")
+    print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         for method in options.methods.split(","):
             print(measure_map(method, options, Path(name)), flush=True)

@@ -283,7 +283,7 @@ FILES = (
         "float64",
     ),
     ForeignFile("NumPy .npz, compressed", "NumPy", "x.npz", write_npz, read_npz, "float16"),
-    ForeignFile("NumPy .npz", "implicit", "als.npz", write_implicit, read_npz),
+    ForeignFile("NumPy .npz", "NumPy, in implicit's layout", "als.npz", write_implicit, read_npz),
     ForeignFile("safetensors, bfloat16", "safetensors", "x.safetensors", write_safetensors, read_safetensors),
     ForeignFile("PyTorch state dict", "torch", "x.pt", write_state_dict, read_state_dict),
     ForeignFile("PyTorch before 1.6", "torch", "legacy.pt", write_old_torch, read_old_torch),

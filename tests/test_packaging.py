@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+
+import pytest
+
+import recveil
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -36,3 +43,15 @@ def test_extras_that_errors_name_exist() -> None:
     named |= set(re.findall(r'import_extra\("[a-z0-9_]+", "([a-z0-9]+)"', text))
     assert {"hdf5", "sql", "cloud", "ray", "tune", "xgboost"} <= named
     assert named <= PROJECT["optional-dependencies"].keys()
+
+
+@pytest.mark.skipif("RECVEIL_WHEEL" not in os.environ, reason="only `make wheel-test` tests a wheel")
+def test_the_wheel_is_what_these_tests_import(tmp_path: Path) -> None:
+    wheel = Path(os.environ["RECVEIL_WHEEL"]).resolve()
+    assert wheel in Path(recveil.__file__).resolve().parents
+    command = [sys.executable, "-c", "import recveil; print(recveil.__file__)"]
+    started = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert wheel in Path(started.stdout.strip()).resolve().parents
+    modules = {path.relative_to(wheel) for path in (wheel / "recveil").rglob("*") if "__pycache__" not in path.parts}
+    source = ROOT / "src"
+    assert modules == {p.relative_to(source) for p in (source / "recveil").rglob("*") if "__pycache__" not in p.parts}

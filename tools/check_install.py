@@ -5,10 +5,10 @@ Run it with the Python of a fresh environment in which recveil is installed with
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +18,14 @@ import pyarrow.parquet as pq
 import recveil
 
 QUICK = ("--panel", "logistic", "--repeats", "1", "--max-repeats", "1")
+N_SIZES = 5
 
 
 def main() -> None:
-    """Run each command and print its seconds; the first that fails ends the program."""
+    """Print the size of the install and the CPU seconds of each command; the first that fails ends the program."""
     place = Path(recveil.__file__)
     assert "site-packages" in place.parts, f"{place} is not an installed package"
+    print_sizes(place.parents[1])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_table(folder / "users.parquet")
@@ -37,6 +39,20 @@ def main() -> None:
             assert "<svg" in (folder / page).read_text(), f"{page} has no chart"
 
 
+def print_sizes(packages: Path) -> None:
+    """Print the megabytes of all packages, and of the largest of them."""
+    sizes = {entry.name: measure_bytes(entry) for entry in packages.iterdir()}
+    largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:N_SIZES]
+    shown = ", ".join(f"{name} {sizes[name] / 1e6:,.0f}" for name in largest)
+    print(f"{sum(sizes.values()) / 1e6:,.0f} MB installed, of it {shown}")
+
+
+def measure_bytes(entry: Path) -> int:
+    """Return the bytes of a file, or of all files under a folder."""
+    files = entry.rglob("*") if entry.is_dir() else [entry]
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
 def write_table(path: Path) -> None:
     """Write a table in which one attribute leaks."""
     rng = np.random.default_rng(0)
@@ -47,12 +63,12 @@ def write_table(path: Path) -> None:
 
 
 def run_command(folder: Path, *args: str) -> None:
-    """Run a command of recveil and print how long it took."""
-    start = time.monotonic()
+    """Run a command of recveil and print its processor time, which other programs on the machine change less."""
+    start = sum(os.times()[2:4])
     command = [sys.executable, "-m", "recveil", *args]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"recveil {' '.join(args)}: exit {done.returncode}\n{done.stderr}"
-    print(f"{time.monotonic() - start:6.1f} s  recveil {' '.join(args)}")
+    print(f"{sum(os.times()[2:4]) - start:6.1f} CPU s  recveil {' '.join(args)}")
 
 
 if __name__ == "__main__":

@@ -50,6 +50,22 @@ def test_the_default_ends_the_leak_and_the_document_says_at_what_cost(tables: Pa
 
 
 @pytest.mark.thorough
+def test_a_gate_judges_what_is_left_after_the_defense(tables: Path, recveil: Callable) -> None:
+    command = ("cloak", *FILES, *QUICK, "--method", "gaussian", "--allow-leak", "--out", "C.parquet")
+    passed = recveil(*command, "--fail-if", "gender.advantage.value > 0.9", cwd=tables)
+    assert passed.returncode in (0, 4), passed.stderr  # 4 where the audit of few users is inconclusive
+    assert passed.stdout.splitlines()[1].startswith("before")
+    failed = recveil(*command, "--fail-if", "gender.advantage.high > -1", cwd=tables)
+    assert (failed.returncode, "gate failed: gender.advantage.high > -1" in failed.stderr) == (1, True)
+
+
+def test_a_gate_on_another_attribute_is_refused_before_the_work(tables: Path, recveil: Callable) -> None:
+    done = recveil("cloak", *FILES, "--fail-if", "age.advantage.high > 0.1", "--out", "C.parquet", cwd=tables)
+    assert (done.returncode, "'age'" in done.stderr) == (2, True)
+    assert not (tables / "C.parquet").exists()
+
+
+@pytest.mark.thorough
 def test_options_of_a_defense_need_its_name(tables: Path, recveil: Callable) -> None:
     asked = ("cloak", *FILES, "--option", "rounds=20", "--strength", "0.9", "--out", "C.parquet", "--allow-leak")
     unnamed = recveil(*asked, cwd=tables)

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import typer
 
-from documents import build_target
+from documents import build_frontier, build_target
 from recveil.cli.output import (
     _OwnLogHandler,
     check_inputs_exist,
     emit_json,
     guard,
     guarded,
+    print_knee,
     print_line,
     print_notes,
     print_page,
@@ -202,3 +203,19 @@ def test_a_training_is_told_by_its_ranking_and_a_defended_one_by_verdicts_and_co
     plain = {"before": {}, "targets": {}, "utility": train_result.utility.model_copy(update={"difference": {}})}
     print_training(train_result.model_copy(update=plain), silent=False)
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_the_best_bargain_is_told_by_the_options_that_choose_it(
+    cloak_result: CloakResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_knee(cloak_result.model_copy(update={"frontier": None}), silent=False)
+    assert capsys.readouterr().out == ""
+    frontier = build_frontier()
+    print_knee(cloak_result.model_copy(update={"frontier": frontier}), silent=False)
+    knee = frontier.points[frontier.knee]
+    assert f"--method {knee.method} --strength {knee.strength:g} " in capsys.readouterr().out
+
+
+def test_arguments_in_notes_are_shown_as_options(capsys: pytest.CaptureFixture[str]) -> None:
+    print_notes(["name a label by `keep_label`, see `recveil list`"], silent=False)
+    assert capsys.readouterr().err == "recveil: name a label by --keep-label, see `recveil list`\n"

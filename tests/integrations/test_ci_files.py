@@ -39,8 +39,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_script(script: str, tables: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     path = f"{tables / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    source = os.pathsep.join(entry for entry in (str(ROOT / "src"), os.environ.get("PYTHONPATH", "")) if entry)
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": source, **variables}
+    environment = {**os.environ, "PATH": path, **variables}
     return subprocess.run(
         ["bash", "-e", "-c", script], cwd=tables, env=environment, capture_output=True, text=True, check=False
     )

@@ -37,6 +37,13 @@ def test_an_undefended_leak_is_defended_with_the_files_of_the_audit(audit_result
     assert step.cost == ""
 
 
+def test_lists_that_leak_are_not_exposed(audit_result: AuditResult) -> None:
+    protocol = audit_result.protocol.model_copy(update={"surface": "lists"})
+    step = recommend_release(audit_result.model_copy(update={"protocol": protocol}))
+    assert (step.action, step.headline) == ("withhold", "Do not expose these lists. Defend them first.")
+    assert "--lists-out" in step.command
+
+
 def test_a_joint_leak_is_defended_by_its_attributes_and_a_number_by_classes(
     audit_result: AuditResult, numeric_result: AuditResult
 ) -> None:

@@ -18,6 +18,7 @@ from recveil.service.job_queue import start_worker
 from service.tools import make_table
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+HIDDEN_COLUMNS = "[...document.querySelectorAll('.wide')].filter(box => box.scrollWidth > box.clientWidth + 1).length"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 MILLISECONDS = 400_000
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -86,6 +87,7 @@ def run_flow(page: Any, address: str, path: Path, *, axe: str, screenshots: Path
     assert "before" in page.inner_text("#verdicts")
     assert page.locator("#frontier-chart circle").count() >= 2
     assert page.evaluate(OVERFLOW) <= 0
+    assert page.evaluate(HIDDEN_COLUMNS) == 0
     assert list_findings(page, axe) == []
     if screenshots is not None:
         page.screenshot(path=str(screenshots), full_page=True)

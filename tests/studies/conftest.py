@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -57,7 +58,7 @@ def make_cell(tiny: str) -> Callable[..., Cell]:
 def chores(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module of chores, which started processes find as well."""
     monkeypatch.syspath_prepend(str(HERE))
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
     import chores  # type: ignore[import-not-found]
 
     return sys.modules[chores.__name__]

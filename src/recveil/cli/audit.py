@@ -23,6 +23,7 @@ from recveil.cli.options import (
 from recveil.cli.output import (
     check_inputs_exist,
     emit_json,
+    print_gates,
     print_next_step,
     print_notes,
     print_summary,
@@ -175,8 +176,7 @@ def _judge(result: AuditResult, gates: list[Gate], baseline: AuditResult | None,
         from recveil.report.sarif import write_sarif
 
         write_sarif(result, options.sarif)
-    print_notes([f"gate failed: {text}" for text in gate_report.failed], silent=False)
-    print_notes([f"gate inconclusive: {text}" for text in gate_report.inconclusive], silent=False)
+    print_gates(gate_report)
     print_notes([f"baseline, {finding.kind}: {finding.sentence}" for finding in findings], silent=False)
     codes = {gate_report.exit_code, exit_code_of(findings)}
     if codes != {0}:

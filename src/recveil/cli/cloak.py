@@ -12,6 +12,7 @@ from recveil.cli.audit import make_input_files
 from recveil.cli.options import (
     AuditRuleOptions,
     CommonOptions,
+    FailIf,
     Report,
     Strength,
     TableOptions,
@@ -22,6 +23,8 @@ from recveil.cli.options import (
 from recveil.cli.output import (
     check_inputs_exist,
     emit_json,
+    print_gates,
+    print_knee,
     print_line,
     print_next_step,
     print_self_check,
@@ -32,6 +35,7 @@ from recveil.cli.output import (
 from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from recveil.audits.gates import Gate
     from recveil.core.results import CloakResult
     from recveil.workflows.audit_protocol import AuditProtocol
     from recveil.workflows.defended_lists import ListRequest
@@ -83,14 +87,15 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
         typer.Option(help="File of at least 16 secret bytes; draws follow from it in place of the seed. Keep it safe."),
     ] = None
     report: Report = None
+    fail_if: FailIf = None
 
 
 @takes(CloakOptions)
 def cloak(options: CloakOptions) -> None:
     """Defend a table of user vectors.
 
-    With --report or --json it is also audited before and after. Rows, ids and other columns stay as they were; only
-    the vectors move, and columns that hold a target are left out. With --run, or with --item-embeddings and
+    With --report, --json or --fail-if it is also audited before and after. Rows, ids and other columns stay as they
+    were; only the vectors move, and columns that hold a target are left out. With --run, or with --item-embeddings and
     --interactions, the result also says what the recommendations are worth before and after. A folder of Parquet files
     is read and written part by part; after an interruption the same command continues.
 
@@ -100,15 +105,19 @@ def cloak(options: CloakOptions) -> None:
     Example: recveil cloak users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
     _check_paths(options)
+    from recveil.audits.gates import check_gate_names, parse_gate
     from recveil.workflows.cloak import cloak_files
     from recveil.workflows.cloak_table import CloakRequest
     from recveil.workflows.defended_release import ChosenDefense
     from recveil.workflows.large_inputs import make_engine
 
+    targets = parse_names(options.target)
+    gates = [parse_gate(text) for text in options.fail_if or []]
+    check_gate_names(gates, targets)
     request = CloakRequest(
         options.out,
         options.report,
-        audit=options.as_json,
+        audit=options.as_json or bool(gates),
         frontier=options.frontier,
         engine=make_engine(options.engine, options.address),
         keep_target=options.keep_target,
@@ -120,12 +129,20 @@ def cloak(options: CloakOptions) -> None:
     settings = {"strength": options.strength, **parse_options(options.option)}
     defense = ChosenDefense(options.method, settings, protects_everybody=_parse_protection(options))
     with show_progress(quiet=options.quiet):
-        result = cloak_files(
-            make_input_files(options), parse_names(options.target), defense, _make_protocol(options), request
-        )
+        result = cloak_files(make_input_files(options), targets, defense, _make_protocol(options), request)
     _print_result(result, options)
-    if result.self_check is not None and not result.self_check.passed and not options.allow_leak:
-        raise typer.Exit(1)
+    _judge(result, gates, options)
+
+
+def _judge(result: CloakResult, gates: list[Gate], options: CloakOptions) -> None:
+    """Exit 1 where the self-check or a gate failed, 4 where a gate cannot be decided."""
+    from recveil.audits.gates import evaluate_gates
+
+    gate_report = evaluate_gates(gates, result)
+    print_gates(gate_report)
+    failed = result.self_check is not None and not result.self_check.passed and not options.allow_leak
+    if failed or gate_report.exit_code:
+        raise typer.Exit(1 if failed else gate_report.exit_code)
 
 
 def _print_result(result: CloakResult, options: CloakOptions) -> None:
@@ -136,6 +153,7 @@ def _print_result(result: CloakResult, options: CloakOptions) -> None:
         print_line(sentence, silent=options.is_silent)
     print_summary(result, silent=options.is_silent)
     print_self_check(result, silent=options.is_silent)
+    print_knee(result, silent=options.is_silent)
     print_next_step(result, silent=options.is_silent)
     for path in filter(None, (options.out, options.lists_out)):
         print_line(f"Wrote {path}.", silent=options.is_silent)

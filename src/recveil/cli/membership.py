@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recveil.cli.options import CommonOptions, FailIf, JsonOut, Report, parse_names, parse_options, takes
-from recveil.cli.output import check_inputs_exist, emit_json, print_line, print_notes, read_command_line, show_progress
+from recveil.cli.output import (
+    check_inputs_exist,
+    emit_json,
+    print_gates,
+    print_line,
+    print_notes,
+    read_command_line,
+    show_progress,
+)
 from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -169,8 +177,7 @@ def membership(options: MembershipOptions) -> None:
     emit_json(result, as_json=options.as_json)
     _print_result(result, silent=options.is_silent)
     gate_report = evaluate_gates(gates, result)
-    print_notes([f"gate failed: {text}" for text in gate_report.failed], silent=False)
-    print_notes([f"gate inconclusive: {text}" for text in gate_report.inconclusive], silent=False)
+    print_gates(gate_report)
     if gate_report.exit_code:
         raise typer.Exit(gate_report.exit_code)
 

@@ -24,6 +24,7 @@ from recveil.core.path_names import hide_folders, shorten_document
 from recveil.core.progress import RowCount, report_progress
 
 if TYPE_CHECKING:
+    from recveil.audits.gates import GateReport
     from recveil.core.result_parts import Utility
     from recveil.core.results import AuditResult, CloakResult, Document, TrainResult
 
@@ -32,6 +33,8 @@ __all__ = [
     "emit_json",
     "guard",
     "guarded",
+    "print_gates",
+    "print_knee",
     "print_line",
     "print_next_step",
     "print_notes",
@@ -44,6 +47,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_OPTION_NAME = re.compile(r"`([a-z_]+)`")
 
 SECONDS_BEFORE_BAR = 2.0
 """Shorter work needs no progress bar."""
@@ -128,9 +133,15 @@ def print_page(text: str) -> None:
 
 
 def print_notes(notes: Iterable[str], *, silent: bool) -> None:
-    """Print notes on stderr."""
+    """Print notes on stderr; the names of arguments in them are shown as options."""
     for note in notes if not silent else ():
-        _print_error_line(note)
+        _print_error_line(_OPTION_NAME.sub(lambda match: f"--{match.group(1).replace('_', '-')}", note))
+
+
+def print_gates(report: GateReport) -> None:
+    """Print on stderr the gates that failed and those that cannot be decided."""
+    print_notes([f"gate failed: {text}" for text in report.failed], silent=False)
+    print_notes([f"gate inconclusive: {text}" for text in report.inconclusive], silent=False)
 
 
 def emit_json(document: Document | Any, *, as_json: bool) -> None:
@@ -194,6 +205,17 @@ def print_self_check(result: CloakResult, *, silent: bool) -> None:
     print_line(f"cost    {result.defense.name}: {moved}.", silent=silent)
 
 
+def print_knee(result: CloakResult, *, silent: bool) -> None:
+    """Print the best bargain of a frontier, with the options that choose it."""
+    if result.frontier is not None and result.frontier.points:
+        knee, measure = result.frontier.points[result.frontier.knee], result.frontier.cost_measure
+        print_line(
+            f"knee    --method {knee.method} --strength {knee.strength:g} leaves an advantage of {knee.advantage:.3f} "
+            f"({measure} {knee.cost:.3f}).",
+            silent=silent,
+        )
+
+
 def print_next_step(result: AuditResult | CloakResult, *, silent: bool) -> None:
     """Print the recommendation that a report has at its top; a cloak without audits is judged by its self-check."""
     from recveil.report.recommendation import recommend_release
@@ -233,7 +255,7 @@ def _print_cost(utility: Utility | None, *, silent: bool) -> None:
 
 def _name_options(message: str, flags: Mapping[str, str]) -> str:
     """Show argument names in backticks as options of the command."""
-    return re.sub(r"`([a-z_]+)`", lambda match: flags.get(match.group(1), match.group(0)), message)
+    return _OPTION_NAME.sub(lambda match: flags.get(match.group(1), match.group(0)), message)
 
 
 def _add_notes(message: str, error: BaseException) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from recveil.cli.options import CommonOptions, DataName, Strength, Target, parse_names, parse_options, takes
-from recveil.cli.output import emit_json, print_line, print_training, read_command_line, show_progress
+from recveil.cli.output import emit_json, print_line, print_notes, print_training, read_command_line, show_progress
 
 __all__ = ["TrainOptions", "train"]
 
@@ -65,6 +65,9 @@ def train(options: TrainOptions) -> None:
         protocol=options.protocol,
         command_line=read_command_line(),
     )
+    if (options.out / "config.json").is_file():
+        sentence = f"{options.out} holds an earlier run, which is replaced when this one ends. Stop now to keep it."
+        print_notes([sentence], silent=options.quiet)
     with show_progress(quiet=options.quiet):
         result = train_run(request, options.out)
     emit_json(result, as_json=options.as_json)

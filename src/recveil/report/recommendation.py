@@ -6,7 +6,6 @@ measured again. Membership: the same, with the rule by which lists are served as
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,15 +17,14 @@ from recveil.report.formatting import (
     format_command,
     format_number,
     format_text,
-    hide_folders,
     join_names,
 )
+from recveil.report.next_command import AttributeResult, is_of_lists, write_command
 from recveil.report.page_parts import Recommendation
 from recveil.report.statements import describe_cost, describe_power, find_weakest
 
 __all__ = ["AttributeResult", "get_defense", "recommend_for_members", "recommend_release"]
 
-AttributeResult = AuditResult | CloakResult | TrainResult
 Targets = Mapping[str, ClassTarget | NumericTarget]
 
 
@@ -42,7 +40,7 @@ def recommend_release(result: AttributeResult) -> Recommendation:
             "Audit this model before you release anything of it.",
             ["No attribute was audited."],
             _describe_price(result),
-            _write_command("audit", result, ["ATTRIBUTE"]),
+            write_command("audit", result, ["ATTRIBUTE"]),
         )
     leaking = [name for name, target in result.targets.items() if target.verdict == Verdict.LEAK]
     if leaking:
@@ -56,7 +54,8 @@ def recommend_release(result: AttributeResult) -> Recommendation:
     unsettled = {name: target for name, target in result.targets.items() if target.verdict != Verdict.NONE}
     if unsettled:
         return _measure_again(result, unsettled)
-    return Recommendation("release", "Release this table only.", _list_conditions(result), _describe_price(result))
+    headline = "Expose these lists only." if is_of_lists(result) else "Release this table only."
+    return Recommendation("release", headline, _list_conditions(result), _describe_price(result))
 
 
 def get_defense(result: AttributeResult) -> DefenseSummary | None:
@@ -78,7 +77,10 @@ def _withhold_leaks(result: AttributeResult, leaking: list[str]) -> Recommendati
         numbers = [name for name in leaking if isinstance(result.targets[name], NumericTarget)]
         reasons = [f"{names} can be guessed from it. Defend it, audit it again, and release the defended table only."]
         reasons += [f"Cut {join_names(numbers)} into classes to defend it."] if numbers else []
-        command = _write_command("cloak", result, _split_joint(leaking, result.targets), bins=numbers)
+        command = write_command("cloak", result, _split_joint(leaking, result.targets), bins=numbers)
+        if is_of_lists(result):
+            reasons = [f"{names} can be guessed from them. Make them again from defended vectors, and audit them."]
+            return Recommendation("withhold", "Do not expose these lists. Defend them first.", reasons, command=command)
         return Recommendation("withhold", "Do not release this table. Defend it first.", reasons, command=command)
     protected = [name for name in _split_joint(leaking, result.targets) if name in defense.targets]
     if not protected:
@@ -88,7 +90,7 @@ def _withhold_leaks(result: AttributeResult, leaking: list[str]) -> Recommendati
             f"Do not release this table. Protect {names} as well.",
             [f"The defense covered {join_names(defense.targets)} only; {names} can still be guessed."],
             _describe_price(result),
-            _write_command("cloak", result, wanted),
+            write_command("cloak", result, wanted),
         )
     stronger, command = _name_stronger_option(result, defense)
     reasons = [f"{names} can be guessed in spite of the defense {format_text(defense.name)}.", stronger]
@@ -105,12 +107,12 @@ def _name_stronger_option(result: AttributeResult, defense: DefenseSummary) -> t
     """Name the nearest option that is stronger than this defense, and its command."""
     if defense.strength < 1:
         sentence = f"It ran at strength {defense.strength:g}; full strength is 1."
-        return sentence, _write_command("cloak", result, defense.targets, method=defense.name, strength=1)
+        return sentence, write_command("cloak", result, defense.targets, method=defense.name, strength=1)
     if not isinstance(result, CloakResult):
-        return "Defend the vectors of the trained model as well.", _write_command("cloak", result, defense.targets)
+        return "Defend the vectors of the trained model as well.", write_command("cloak", result, defense.targets)
     if result.frontier is None:
         sentence = "Compare all methods at several strengths."
-        return sentence, _write_command("cloak", result, defense.targets, flags=["--frontier"])
+        return sentence, write_command("cloak", result, defense.targets, flags=["--frontier"])
     reached = max(target.headline.advantage.value for target in result.targets.values())
     better = [point for point in result.frontier.points if _is_private(point) and point.advantage < reached]
     if not better:
@@ -121,7 +123,7 @@ def _name_stronger_option(result: AttributeResult, defense: DefenseSummary) -> t
         f"On the frontier {format_text(point.method)} at strength {point.strength:g} leaves an advantage of "
         f"{format_number(point.advantage)} ({format_text(cost)})."
     )
-    command = _write_command("cloak", result, defense.targets, method=point.method, strength=point.strength)
+    command = write_command("cloak", result, defense.targets, method=point.method, strength=point.strength)
     return sentence, command
 
 
@@ -190,38 +192,6 @@ def _split_joint(names: Iterable[str], known: Targets) -> list[str]:
     """Return the attributes themselves in the place of joint classes such as "gender & age"."""
     parts = [name.split(" & ") if set(name.split(" & ")) <= known.keys() else [name] for name in names]
     return list_distinct([name for group in parts for name in group])
-
-
-def _write_command(
-    command: str,
-    result: AttributeResult,
-    targets: Sequence[str],
-    *,
-    method: str = "",
-    strength: float | None = None,
-    bins: Sequence[str] = (),
-    flags: Sequence[str] = (),
-) -> str:
-    """Return the command to run next, with the files of this one where they are known."""
-    words = ["recveil", command, *_name_input(result), "--target", ",".join(targets)]
-    words += ["--method", method] if method else []
-    words += ["--strength", f"{strength:g}"] if strength is not None else []
-    words += [word for name in bins for word in ("--bins", f"{name}=CUT,CUT")]
-    words += ["--out", "defended.parquet"] if command == "cloak" else []
-    return format_text(shlex.join([*words, *flags, "--report", "report.html"]))
-
-
-def _name_input(result: AttributeResult) -> list[str]:
-    line = [hide_folders(argument) for argument in result.command_line]
-    options = dict(zip(line, line[1:], strict=False)) | dict(
-        argument.split("=", 1) for argument in line if argument.startswith("--") and "=" in argument
-    )
-    if isinstance(result, TrainResult):
-        return ["--run", options.get("--out", "RUN")]
-    if "--run" in options:
-        return ["--run", options["--run"]]
-    table = options.get("--embeddings", "users.parquet")
-    return ["--embeddings", table, "--attributes", options.get("--attributes", "attributes.parquet")]
 
 
 _MEMBER_STEPS = {

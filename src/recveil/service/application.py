@@ -57,7 +57,7 @@ def create_app(settings: ServiceSettings, *, launch: Launcher = start_worker) ->
         middleware=[guard],
     )
     app.state.context = context
-    for routes in (page_routes, apply_routes, table_routes, job_routes):
+    for routes in (apply_routes, page_routes, table_routes, job_routes):  # routes are tried in turn: the busiest first
         app.include_router(routes.router)
     for kind in (RequestValidationError, ValidationError, HTTPException, RecveilError, Exception):
         app.add_exception_handler(kind, answer_error)

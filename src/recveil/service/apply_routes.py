@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
+from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -81,7 +82,7 @@ async def _answer_json(context: ServiceContext, served: ServedMap, body: bytes) 
         carried = await run_in_threadpool(_carry_json, served, asked)
     _count_rows(context, carried)
     answer = {"vectors": carried.x.tolist(), "unprotected": carried.unprotected, "notes": carried.notes}
-    return Response(json.dumps(answer), media_type="application/json")
+    return Response(to_json(answer), media_type="application/json")
 
 
 def _carry_json(served: ServedMap, asked: ApplyBody) -> CarriedRows:

@@ -78,10 +78,24 @@ def test_vectors_far_beyond_the_knots_take_the_outermost_shift() -> None:
     stage = SlicedMap(*(part.double() for part in parts))
     far = np.array([[1e6, -1e6], [0.0, 3.0]])
     cells = np.zeros(2, dtype=np.int64)
-    carried = SlicedRows.from_tensors(stage.to_tensors()).carry_rows(far, cells)
+    rows = SlicedRows.from_tensors(stage.to_tensors())
+    assert rows is not None
+    carried = rows.carry_rows(far, cells)
     expected = stage(torch.from_numpy(far), torch.from_numpy(cells)).numpy()
     np.testing.assert_allclose(carried, expected, rtol=1e-6, atol=1e-6)
     assert carried[1, 1] != 3.0
+
+
+@pytest.mark.parametrize("kind", ["constant", "collinear"])
+def test_tables_of_lower_rank_are_carried_alike(kind: str, by_torch: Callable[..., FloatArray]) -> None:
+    x, codes = draw_table(4)
+    x[:, 0] = 0.5 if kind == "constant" else x[:, 1] - x[:, 2]
+    fitted = Sliced(rounds=7, device="cpu").fit(x, codes).map_
+    later = draw_table(5)[0][:4]
+    asked = np.array([[0], [1], [2], [-1]])
+    carried = fitted(later, asked, CPU)
+    np.testing.assert_allclose(carried, by_torch(fitted, later, asked), atol=1e-6)
+    assert np.abs(carried - later).max() > 0.01
 
 
 def test_a_map_without_rounds_leaves_rows_alone() -> None:

@@ -197,8 +197,9 @@ def _to_numpy(x: torch.Tensor) -> FloatArray:
 def _make_row_carrier(stage: Carrier) -> RowCarrier:
     if isinstance(stage, ScoreMap):
         return _ScoreRows(stage)
-    kind = AffineRows if isinstance(stage, AffineMap) else SlicedRows
-    return kind.from_tensors(stage.to_tensors())
+    if isinstance(stage, AffineMap):
+        return AffineRows.from_tensors(stage.to_tensors())
+    return SlicedRows.from_tensors(stage.to_tensors()) or _TorchRows(stage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +211,17 @@ class _ScoreRows:
     def carry_rows(self, x: FloatArray, cells: IntArray) -> FloatArray:
         """Carry rows; `cells` are not looked at."""
         return self.stage.carry_rows(x)
+
+
+@dataclass(frozen=True, eq=False)
+class _TorchRows:
+    """A `SlicedMap` whose axes lose something, so that its rounds cannot be chained."""
+
+    stage: SlicedMap
+
+    def carry_rows(self, x: FloatArray, cells: IntArray) -> FloatArray:
+        """Carry rows by torch, which takes longer."""
+        return _to_numpy(self.stage(torch.from_numpy(x), torch.from_numpy(cells)))
 
 
 def _move_to(stage: Carrier, device: torch.device) -> Carrier:
