@@ -7,7 +7,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-slow campaign lint types security check audit-dependencies wheel wheel-test install-test format bench clean
+.PHONY: help install demo test test-all test-slow campaign docs docs-links pictures lint types security check audit-dependencies wheel wheel-test install-test format bench clean
 
 help: ## Print the targets
 	@echo "make <target>, where the target is one of:"
@@ -34,6 +34,13 @@ test-slow: $(READY) ## Run the slow tests
 
 campaign: $(READY) ## Break inputs, kill commands and take away memory and disk, and judge what happens (an hour)
 	PYTHONPATH=tests $(BIN)/python -m campaign.run --scale $(or $(SCALE),1) --workers $(or $(WORKERS),1)
+
+docs: $(READY) ## Build the documentation, run what its tutorials show, and treat every warning as an error
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	@echo "make docs: docs/_build/html/index.html"
+
+docs-links: $(READY) ## Look up every outside link of the documentation; needs the network
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --quiet -D run_blocks=0 -b linkcheck docs docs/_build/links
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -85,4 +92,4 @@ bench: $(READY) ## Run the benchmarks; each prints ratios measured in one run
 	@for name in ranking training audit attrcloak; do echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean: ## Remove the virtual environment and what the tools left behind
-	rm -rf $(VENV) recveil-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) recveil-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build

@@ -34,6 +34,7 @@ METHODS = (
     DefenseTraits(
         "gaussian",
         builder="Gaussian",
+        guarantee="equal class means and covariances, by least displacement",
         max_dimensions=2_048,
         streams=True,
         keeps_map=True,

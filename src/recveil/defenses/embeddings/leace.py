@@ -38,6 +38,7 @@ METHODS = (
     DefenseTraits(
         "leace",
         builder="Leace",
+        guarantee="no linear attacker beats a constant guess on the users of the fit",
         needs_labels=False,
         streams=True,
         keeps_map=True,

@@ -53,6 +53,7 @@ METHODS = (
     DefenseTraits(
         "sliced",
         builder="Sliced",
+        guarantee="classes that are alike in its coordinates are alike in the table",
         max_dimensions=1_024,
         streams=True,
         keeps_map=True,
