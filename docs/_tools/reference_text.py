@@ -284,3 +284,14 @@ def _document_name(name: str, value: Any) -> str:
 
 def _is_documented(name: str, value: Any) -> bool:
     return not name.startswith("_") and str(value.__module__).startswith("recveil.") and bool(value.__doc__)
+
+
+def describe_privacy_budgets() -> str:
+    """Return what a budget allows an attack on membership, for delta 1e-5."""
+    from recveil.metrics.gaussian_privacy import bound_attack_auc, bound_attack_tpr, calibrate_mu
+
+    rows = []
+    for epsilon in (0.5, 0.75, 1.0, 2.0, 4.0, 5.0, 10.0):
+        mu = calibrate_mu(epsilon, 1e-5)
+        rows.append((f"{epsilon:g}", f"{bound_attack_auc(mu):.3f}", f"{bound_attack_tpr(0.01, mu):.1%}"))
+    return make_table(("epsilon", "no attack has an AUC above", "found at most while 1 % of the others are accused"), rows)
