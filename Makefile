@@ -39,6 +39,9 @@ docs: $(READY) ## Build the documentation, run what its tutorials show, and trea
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "make docs: docs/_build/html/index.html"
 
+pictures: $(READY) ## Draw the pictures of the README and of the documentation again (a minute)
+	OMP_NUM_THREADS=1 $(BIN)/python docs/_tools/draw_pictures.py
+
 docs-links: $(READY) ## Look up every outside link of the documentation; needs the network
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --quiet -D run_blocks=0 -b linkcheck docs docs/_build/links
 

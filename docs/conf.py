@@ -17,7 +17,7 @@ author = "The recveil authors"
 copyright = "The recveil authors, MIT license"
 release = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "run_directive", "generated_directive"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "run_directive", "generated_directive", "report_directive"]
 exclude_patterns = ["_build", "_tools"]
 nitpicky = False
 default_role = "code"

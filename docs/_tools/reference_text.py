@@ -295,3 +295,17 @@ def describe_privacy_budgets() -> str:
         mu = calibrate_mu(epsilon, 1e-5)
         rows.append((f"{epsilon:g}", f"{bound_attack_auc(mu):.3f}", f"{bound_attack_tpr(0.01, mu):.1%}"))
     return make_table(("epsilon", "no attack has an AUC above", "found at most while 1 % of the others are accused"), rows)
+
+
+def describe_power() -> str:
+    """Return what audits of several sizes detect with 95 % power, by the functions of the audit."""
+    from recveil.audits.attribute.audit import _compute_detectable, _compute_resolution
+    from recveil.audits.attribute.folds import CrossValidation
+
+    rules = CrossValidation(folds=5, repeats=10)
+    rows = []
+    for n in (200, 500, 1_000, 2_000, 5_000, 10_000, 50_000):
+        counts = [n // 2, n // 2]
+        resolution = _compute_resolution(counts, 0.05, rules)
+        rows.append((f"{n:,}", *(f"{_compute_detectable(resolution, counts, d, rules):.2f}" for d in (8, 64))))
+    return make_table(("users", "detects, 8 dimensions", "detects, 64 dimensions"), rows)
