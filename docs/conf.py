@@ -35,7 +35,9 @@ html_title = f"recveil {release}"
 html_static_path = ["_static"]
 html_css_files = ["recveil.css"]
 html_copy_source = False
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
+html_show_search_summary = False  # summaries would be fetched, which a page opened from disk may not
 html_sidebars = {"index": [], "install": [], "for-decision-makers": [], "faq": []}
 html_theme_options = {
     "show_toc_level": 2,
