@@ -9,7 +9,6 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS / "_tools"), str(DOCS.parent / "src")]
-# Commands of the pages are forked from this process, so it must not start a pool of threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 project = "recveil"
@@ -17,7 +16,14 @@ author = "The recveil authors"
 copyright = "The recveil authors, MIT license"
 release = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "run_directive", "generated_directive", "report_directive"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "run_directive",
+    "generated_directive",
+    "report_directive",
+]
 exclude_patterns = ["_build", "_tools"]
 nitpicky = False
 default_role = "code"
@@ -43,7 +49,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "navbar_align": "left",
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 5,
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
     "pygments_light_style": "a11y-high-contrast-light",

@@ -60,7 +60,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def chromium() -> Iterator[Any]:
     if not (shutil.which("chromium") and importlib.util.find_spec("playwright")):
         if os.environ.get("RECVEIL_REQUIRE_BROWSER") == "1":
-            pytest.fail("the browser test needs chromium and playwright, and RECVEIL_REQUIRE_BROWSER=1 forbids skipping")
+            pytest.fail(
+                "the browser test needs chromium and playwright, and RECVEIL_REQUIRE_BROWSER=1 forbids skipping"
+            )
         pytest.skip("the browser test needs the program chromium and the package playwright")
     from playwright.sync_api import sync_playwright
 
@@ -139,7 +141,9 @@ def search(page: Any, site: Path, words: str) -> list[str]:
     """Type words into the search of the site and return the pages it finds, best first."""
     page.goto((site / "search.html").as_uri())
     page.evaluate("words => { location.href = 'search.html?q=' + encodeURIComponent(words); }", words)
-    page.wait_for_function("document.querySelector('#search-results .search-summary')?.textContent.match(/found|finished/i)")
+    page.wait_for_function(
+        "document.querySelector('#search-results .search-summary')?.textContent.match(/found|finished/i)"
+    )
     page.wait_for_function("document.querySelectorAll('#search-results li').length > 0")
     addresses = [address.split("?")[0].split("#")[0].removesuffix(".html") for address in page.evaluate(RESULTS)]
     return list(dict.fromkeys(addresses))

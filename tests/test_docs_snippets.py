@@ -38,7 +38,11 @@ def test_a_block_that_fails_is_reported(tmp_path: Path) -> None:
     page.write_text("```python\nraise ValueError('broken')\n```\n")
     try:
         done = subprocess.run(
-            [sys.executable, "docs/_tools/run_page.py", str(page)], cwd=ROOT, capture_output=True, text=True, check=False
+            [sys.executable, "docs/_tools/run_page.py", str(page)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     finally:
         page.unlink()

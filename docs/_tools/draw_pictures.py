@@ -20,12 +20,17 @@ def draw_flow() -> str:
         middle = 14 + i * (BOX_WIDTH + GAP) + BOX_WIDTH / 2
         parts += [_write(middle, 30, f"defense: {place}", ACCENT), _draw_line(middle, 38, middle, 66, ACCENT)]
     left, right = 14 + 3 * (BOX_WIDTH + GAP), width - GAP
-    parts += [_draw_line(left, 140, right, 140, INK), _write((left + right) / 2, 162, "an attacker sees only this", INK)]
+    parts += [
+        _draw_line(left, 140, right, 140, INK),
+        _write((left + right) / 2, 162, "an attacker sees only this", INK),
+    ]
     parts += [_write((left + right) / 2, 186, "audit: attacks, numbers, verdict, report", INK)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} 200" width="{width}" height="200" role="img" '
         'font-family="system-ui, sans-serif" font-size="14"><title>From raw files to lists: four places where a defense '
-        'acts, and what an attacker sees</title><rect width="100%" height="100%" fill="#fff"/>' + "".join(parts) + "</svg>\n"
+        'acts, and what an attacker sees</title><rect width="100%" height="100%" fill="#fff"/>'
+        + "".join(parts)
+        + "</svg>\n"
     )
 
 
@@ -36,7 +41,10 @@ def _draw_box(x: float, y: float, name: str) -> str:
 
 def _draw_arrow(x: float, y: float, length: float) -> str:
     tip = x + length - 2
-    return _draw_line(x, y, tip, y, INK) + f'<path d="M{tip - 7},{y - 4} L{tip},{y} L{tip - 7},{y + 4}" fill="none" stroke="{INK}"/>'
+    return (
+        _draw_line(x, y, tip, y, INK)
+        + f'<path d="M{tip - 7},{y - 4} L{tip},{y} L{tip - 7},{y + 4}" fill="none" stroke="{INK}"/>'
+    )
 
 
 def _draw_line(x1: float, y1: float, x2: float, y2: float, color: str) -> str:

@@ -45,7 +45,12 @@ def _describe_command(path: str, command: Any, mark: str) -> str:
     prose, examples = _split_examples(f"{command.help or ''}\n\n{command.epilog or ''}")
     records = [param.get_help_record(context) for param in command.params]
     rows = [(f"`{left}`", _escape_prose(right)) for left, right in filter(None, records)]
-    parts = [f"{mark} recveil {path}", f"```text\n{usage}\n```", _escape_prose(prose), make_table(("option", "meaning"), rows)]
+    parts = [
+        f"{mark} recveil {path}",
+        f"```text\n{usage}\n```",
+        _escape_prose(prose),
+        make_table(("option", "meaning"), rows),
+    ]
     return "\n\n".join([*parts, *(f"```sh\n{example}\n```" for example in examples)])
 
 
@@ -53,7 +58,9 @@ def _split_examples(text: str) -> tuple[str, list[str]]:
     """Split the help of a command into its prose and the commands it shows."""
     prose, examples = [], []
     for paragraph in text.replace("\b", "").strip().split("\n\n"):
-        lines = [line.strip().removeprefix("Example: ").removeprefix("Examples:").strip() for line in paragraph.split("\n")]
+        lines = [
+            line.strip().removeprefix("Example: ").removeprefix("Examples:").strip() for line in paragraph.split("\n")
+        ]
         commands = [line for line in lines if line.startswith("recveil ")]
         examples += commands
         prose += [] if commands else [paragraph]
@@ -71,7 +78,15 @@ def describe_defenses() -> str:
     """Return the table of defenses and the options of each."""
     from recveil.defenses import DEFENSES
 
-    header = ("defense", "acts on", "needs labels when applied", "protects undisclosed users", "keeps a map", "streams", "cost")
+    header = (
+        "defense",
+        "acts on",
+        "needs labels when applied",
+        "protects undisclosed users",
+        "keeps a map",
+        "streams",
+        "cost",
+    )
     rows = [
         (
             f"[`{each.name}`](#{each.name})",
@@ -90,7 +105,9 @@ def describe_defenses() -> str:
 def _describe_cost(traits: Any) -> str:
     if traits.quadratic:
         return "grows with the square of the users"
-    return {"training": "trains the model again", "data": "trains the model again"}.get(traits.place, "grows with the users")
+    return {"training": "trains the model again", "data": "trains the model again"}.get(
+        traits.place, "grows with the users"
+    )
 
 
 def _describe_defense(traits: Any) -> list[str]:
@@ -126,7 +143,9 @@ def describe_attacks() -> str:
     from recveil.attacks.attribute import ATTRIBUTE_ATTACKS
     from recveil.attacks.attribute.panels import panel_members, panel_names
 
-    rows = [(f"`{each.name}`", each.summary, ", ".join(each.panels), each.paper) for each in ATTRIBUTE_ATTACKS.all_traits()]
+    rows = [
+        (f"`{each.name}`", each.summary, ", ".join(each.panels), each.paper) for each in ATTRIBUTE_ATTACKS.all_traits()
+    ]
     panels = [(f"`{name}`", ", ".join(f"`{each}`" for each in panel_members(name))) for name in panel_names()]
     return (
         f"## Panels\n\n{make_table(('panel', 'attacks'), panels)}\n\n"
@@ -153,7 +172,9 @@ def _describe_methods(registry: Any, describe_facts: Any) -> str:
         facts += [*describe_facts(traits), f"Paper: {traits.paper or NO_PAPER}."]
         options = [(f"`{name}`", f"`{default}`") for name, default in _list_options(builder)]
         table = make_table(("option", "default"), options) if options else ""
-        parts.append(f"## {traits.name}\n\n{traits.summary}\n\n" + "\n".join(f"- {fact}" for fact in facts) + f"\n\n{table}")
+        parts.append(
+            f"## {traits.name}\n\n{traits.summary}\n\n" + "\n".join(f"- {fact}" for fact in facts) + f"\n\n{table}"
+        )
     return "\n\n".join(parts)
 
 
@@ -178,7 +199,12 @@ def describe_data_sets() -> str:
     parts = []
     for name, source in SOURCES.items():
         arrives = f"`recveil data get {name}`" if source.url else "by hand, from its page"
-        facts = [f"Page: <{source.page}>", f"Terms: {source.license}", f"Cite: {source.citation}", f"Arrives: {arrives}"]
+        facts = [
+            f"Page: <{source.page}>",
+            f"Terms: {source.license}",
+            f"Cite: {source.citation}",
+            f"Arrives: {arrives}",
+        ]
         facts += [f"Cleaning by default: {_describe_cleaning(source.cleaning)}"]
         parts.append(f"## {name}\n\n{source.title}.\n\n" + "\n".join(f"- {fact}" for fact in facts))
     return "\n\n".join(parts)
@@ -294,7 +320,9 @@ def describe_privacy_budgets() -> str:
     for epsilon in (0.5, 0.75, 1.0, 2.0, 4.0, 5.0, 10.0):
         mu = calibrate_mu(epsilon, 1e-5)
         rows.append((f"{epsilon:g}", f"{bound_attack_auc(mu):.3f}", f"{bound_attack_tpr(0.01, mu):.1%}"))
-    return make_table(("epsilon", "no attack has an AUC above", "found at most while 1 % of the others are accused"), rows)
+    return make_table(
+        ("epsilon", "no attack has an AUC above", "found at most while 1 % of the others are accused"), rows
+    )
 
 
 def describe_power() -> str:

@@ -29,7 +29,9 @@ def write_report(path: Path) -> None:
 
     import recveil as rv
 
-    world = rv.make_world(n_users=800, n_items=300, n_interactions=24_000, leaks={"gender": 2.0}, rng=np.random.default_rng(0))
+    world = rv.make_world(
+        n_users=800, n_items=300, n_interactions=24_000, leaks={"gender": 2.0}, rng=np.random.default_rng(0)
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     rv.audit(world.taste, world.dataset.attributes["gender"], target="gender").write_html(path)
 

@@ -18,7 +18,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 from page_blocks import Block, list_blocks
 from page_files import write_page_files
-from sessions import Session, SnippetFailure, run_forked, split_commands
+from sessions import Session, SnippetFailure, run_warm, split_commands
 
 QUICK = ["--panel", "logistic", "--folds", "3", "--repeats", "1", "--max-repeats", "1"]
 EXTRA_WORDS = {
@@ -77,8 +77,10 @@ def run_command(session: Session, words: list[str]) -> None:
         return  # tests/cli/test_demo.py and tests/service run them
     extra = [] if name == "train" and set(words) & ONE_EPOCH_MODELS else EXTRA_WORDS.get(name, [])
     given = {word for word in words if word.startswith("--")}
-    pairs = [pair for pair in zip(extra[::2], extra[1::2], strict=True) if pair[0] not in given or pair[0] == "--option"]
-    status, output = run_forked([*words, *(word for pair in pairs for word in pair)], session.folder)
+    pairs = [
+        pair for pair in zip(extra[::2], extra[1::2], strict=True) if pair[0] not in given or pair[0] == "--option"
+    ]
+    status, output = run_warm([*words, *(word for pair in pairs for word in pair)], session.folder)
     if status not in ALLOWED.get(name, {0}):
         raise SnippetFailure(f"exit {status}: {' '.join(words)}\n{output}")
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import io
+import json
 import os
-import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-import traceback
 import warnings
 from pathlib import Path
 from typing import Any
 
-READY_SECONDS = 60
 WIDTH = "100"
 
 
@@ -74,7 +74,7 @@ class Session:
     def _run_line(self, line: str, expected: int) -> str:
         words = shlex.split(line, comments=True)
         if words[0] in ("recveil", "python") and not set(words) & {"|", ">", "&"}:
-            status, output = run_forked(words, self.folder)
+            status, output = run_warm(words, self.folder)
         else:
             done = subprocess.run(
                 ["bash", "-ec", line], cwd=self.folder, env=_environment(), capture_output=True, text=True, check=False
@@ -91,52 +91,27 @@ def split_commands(code: str) -> list[str]:
     return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
-def run_forked(words: list[str], folder: Path) -> tuple[int, str]:
-    """Run `recveil ...` or `python FILE` in a child of this process, which has loaded the libraries already."""
-    import recveil.cli.app
-    import recveil.integrations.python_api  # noqa: F401 - so that children need not load torch
-
-    with tempfile.TemporaryFile("w+") as output:
-        child = os.fork()
-        if child == 0:
-            _become(words, folder, output.fileno())
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        output.seek(0)
-        return status, output.read()
+@functools.cache
+def _start_server() -> subprocess.Popen[str]:
+    """Start the process that commands are forked from; it ends with this one."""
+    command = [sys.executable, str(Path(__file__).with_name("command_server.py"))]
+    server = subprocess.Popen(
+        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    atexit.register(server.terminate)
+    return server
 
 
-def _become(words: list[str], folder: Path, descriptor: int) -> None:
-    """Be the command, and end the process."""
-    code = 70
-    try:
-        os.chdir(folder)
-        os.environ.update(_environment())
-        os.dup2(descriptor, 1)
-        os.dup2(descriptor, 2)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
-        sys.argv = words
-        code = _call(words)
-    except BaseException:  # noqa: BLE001 - the child must end here whatever happens
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _call(words: list[str]) -> int:
-    from recveil.cli.app import app
-
-    warnings.simplefilter("default")
-    try:
-        if words[0] == "python":
-            sys.argv = words[1:]
-            runpy.run_path(words[1], run_name="__main__")
-        else:
-            app(words[1:])
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    return 0
+def run_warm(words: list[str], folder: Path) -> tuple[int, str]:
+    """Run `recveil ...` or `python FILE` in a process that has loaded the libraries already."""
+    server = _start_server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    request = {"words": words, "folder": str(folder), "data": os.environ.get("RECVEIL_DATA", "")}
+    server.stdin.write(json.dumps(request) + "\n")
+    server.stdin.flush()
+    answer = json.loads(server.stdout.readline())
+    return answer["status"], answer["output"]
 
 
 def _environment() -> dict[str, str]:
@@ -144,4 +119,11 @@ def _environment() -> dict[str, str]:
     root = Path(__file__).resolve().parents[2]
     paths = os.pathsep.join([str(root / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return {**os.environ, "PYTHONPATH": paths, "PATH": programs, "COLUMNS": WIDTH, "NO_COLOR": "1"}
+    return {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "PATH": programs,
+        "COLUMNS": WIDTH,
+        "NO_COLOR": "1",
+        "OMP_NUM_THREADS": "1",
+    }
