@@ -55,7 +55,7 @@ def test_a_command_of_a_page_can_be_read(line: str) -> None:
         assert not getattr(command, "commands", {}) or rest in (["--version"], ["--help"]), line
         command.make_context(words[1], rest[: rest.index("&") if "&" in rest else len(rest)])
     elif words[0] == "make":
-        assert set(word for word in words[1:] if "=" not in word) <= TARGETS, line
+        assert {word for word in words[1:] if "=" not in word} <= TARGETS, line
     elif words[0] == "pip":
         named = re.findall(r"recveil\[([a-z0-9,]+)\]", line)
         assert {extra for names in named for extra in names.split(",")} <= EXTRAS, line

@@ -1,8 +1,8 @@
 """Run commands in children of a process that has loaded the libraries and nothing else.
 
 Loading torch takes seconds, so each command is forked from here. The process reads one JSON request a line (`words`,
-`folder`, `data`) and answers with one line (`status`, `output`). It computes nothing itself, so it has no threads to lose in a
-fork.
+`folder`, `data`) and answers with one line (`status`, `output`). It computes nothing itself, so it has no threads that
+a fork could lose.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _become(words: list[str], folder: str, descriptor: int) -> None:
         os.chdir(folder)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         code = _call(words)
     except BaseException:  # noqa: BLE001 - the child must end here whatever happens
         traceback.print_exc()

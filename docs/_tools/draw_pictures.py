@@ -27,8 +27,8 @@ def draw_flow() -> str:
     parts += [_write((left + right) / 2, 186, "audit: attacks, numbers, verdict, report", INK)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} 200" width="{width}" height="200" role="img" '
-        'font-family="system-ui, sans-serif" font-size="14"><title>From raw files to lists: four places where a defense '
-        'acts, and what an attacker sees</title><rect width="100%" height="100%" fill="#fff"/>'
+        'font-family="system-ui, sans-serif" font-size="14"><title>From raw files to lists: four places where a '
+        'defense acts, and what an attacker sees</title><rect width="100%" height="100%" fill="#fff"/>'
         + "".join(parts)
         + "</svg>\n"
     )

@@ -13,9 +13,6 @@ import shlex
 import sys
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2] / "src")]
-
 from page_blocks import Block, list_blocks
 from page_files import write_page_files
 from sessions import Session, SnippetFailure, run_warm, split_commands
