@@ -104,11 +104,9 @@ def make_world(
         UsageError: the sizes, leaks or dimensions do not fit together.
 
     Example:
-        >>> import numpy as np, recveil as rv
-        >>> sizes = {"n_users": 100, "n_items": 50, "n_interactions": 2_000}
-        >>> world = rv.make_world(**sizes, leaks={"gender": 2.0}, rng=np.random.default_rng(0))
-        >>> world.taste.shape, len(world.dataset)
-        ((100, 12), 2000)
+        >>> rng = np.random.default_rng(0)
+        >>> make_world(n_users=200, n_interactions=4_000, leaks={"gender": 2.0}, rng=rng).taste.shape
+        (200, 12)
     """
     _check_size(n_users, n_items, n_interactions, leaks, shares, d)
     # One stream for each role, so that the labels of an attribute change nothing else.
