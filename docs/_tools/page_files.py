@@ -24,8 +24,6 @@ defense = ["none", "gaussian"]
 target = ["gender"]
 panel = ["logistic"]
 seed = [0]
-[settings]
-folds = 2
 """
 
 

@@ -99,7 +99,7 @@ def describe_defenses() -> str:
         )
         for each in DEFENSES.all_traits()
     ]
-    return f"{make_table(header, rows)}\n\n{_describe_methods(DEFENSES, _describe_defense)}"
+    return f"## All defenses\n\n{make_table(header, rows)}\n\n{_describe_methods(DEFENSES, _describe_defense)}"
 
 
 def _describe_cost(traits: Any) -> str:
@@ -135,7 +135,7 @@ def describe_models() -> str:
         )
         for each in MODELS.all_traits()
     ]
-    return f"{make_table(header, rows)}\n\n{_describe_methods(MODELS, lambda traits: [])}"
+    return f"## All models\n\n{make_table(header, rows)}\n\n{_describe_methods(MODELS, lambda traits: [])}"
 
 
 def describe_attacks() -> str:

@@ -1,5 +1,8 @@
 """Write the files of the tutorials: a made-up platform of 800 users whose vectors reveal gender and age."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,4 +40,7 @@ pairs = {
     "timestamp": data.time[today],
 }
 pq.write_table(pa.table(pairs), "interactions.parquet")
-print("Wrote users, users-attributes, later-users, later-users-attributes, items, interactions (.parquet).")
+Path("platform").mkdir(exist_ok=True)  # the same as a data set, for models that are trained here
+shutil.copy("interactions.parquet", "platform/interactions.parquet")
+shutil.copy("users-attributes.parquet", "platform/users.parquet")
+print("Wrote users, users-attributes, later-users, later-users-attributes, items, interactions (.parquet), platform/.")
