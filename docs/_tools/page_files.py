@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 import recveil as rv
 
-N_USERS, N_ITEMS, D = 300, 60, 6
+N_USERS, N_ITEMS, D = 300, 150, 6
 STUDY = """
 title = "A small study"
 about = "Two cells."
@@ -45,7 +45,7 @@ def write_page_files(folder: Path) -> None:
     pq.write_table(users.append_column("gender", gender), folder / "table.parquet")
     columns = {f"emb_{i}": world.taste[:, i] for i in range(D)}
     pa.csv.write_csv(pa.table({"user_id": ids, "gender": gender, **columns}), folder / "users.csv")
-    items = pa.array([f"i{i:02}" for i in range(N_ITEMS)])
+    items = pa.array([f"i{i:03}" for i in range(N_ITEMS)])
     pq.write_table(pa.table({"item_id": items, "embedding": list(world.item_vectors)}), folder / "items.parquet")
     pairs = pa.table({"user_id": ids.take(data.user), "item_id": items.take(data.item), "timestamp": data.time})
     pq.write_table(pairs, folder / "interactions.parquet")

@@ -13,7 +13,6 @@ import pytest
 from recveil.data.io.release_files import write_vectors
 
 
-
 @pytest.fixture
 def served_tables(tables: Path) -> Path:
     """The tables of the pages: users, attributes, items, interactions and a key."""
