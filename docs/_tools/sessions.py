@@ -29,7 +29,7 @@ class Session:
 
     def __init__(self, files: list[Path] | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="recveil-docs-"))
-        self.names: dict[str, Any] = {"__name__": "__page__"}
+        self.names: dict[str, Any] = {"__name__": "__main__"}
         self.background: list[subprocess.Popen[str]] = []
         for file in files or []:
             shutil.copy(file, self.folder)
