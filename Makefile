@@ -10,7 +10,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-slow campaign lint types security speed check audit-dependencies wheel wheel-test install-test format bench clean
+.PHONY: help install demo test test-all test-slow campaign docs docs-links pictures lint types security speed check audit-dependencies wheel wheel-test install-test format bench clean
 
 help: ## Print the targets
 	@echo "make <target>, where the target is one of:"
@@ -42,6 +42,16 @@ test-slow: $(SLOW_READY) ## Run the slow tests, with the packages that only they
 
 campaign: $(READY) ## Break inputs, kill commands and take away memory and disk, and judge what happens (an hour)
 	PYTHONPATH=tests $(BIN)/python -m campaign.run --scale $(or $(SCALE),1) --workers $(or $(WORKERS),1)
+
+docs: $(READY) ## Build the documentation, run what its tutorials show, and treat every warning as an error
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	@echo "make docs: docs/_build/html/index.html"
+
+pictures: $(READY) ## Draw the pictures of the README and of the documentation again (a minute)
+	OMP_NUM_THREADS=1 $(BIN)/python docs/_tools/draw_pictures.py
+
+docs-links: $(READY) ## Look up every outside link of the documentation; needs the network
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --quiet -D run_blocks=0 -b linkcheck docs docs/_build/links
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -96,4 +106,4 @@ bench: $(READY) ## Run the benchmarks and write their tables to bench.md (hours;
 	$(BIN)/python benchmarks/page.py --out bench.md
 
 clean: ## Remove the virtual environment and what the tools left behind
-	rm -rf $(VENV) recveil-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) recveil-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build

@@ -55,3 +55,35 @@ def test_the_wheel_is_what_these_tests_import(tmp_path: Path) -> None:
     modules = {path.relative_to(wheel) for path in (wheel / "recveil").rglob("*") if "__pycache__" not in path.parts}
     source = ROOT / "src"
     assert modules == {p.relative_to(source) for p in (source / "recveil").rglob("*") if "__pycache__" not in p.parts}
+
+
+def test_every_place_names_the_same_version() -> None:
+    version = PROJECT["version"]
+    for path, text in {
+        "CITATION.cff": f"version: {version}\n",
+        "CHANGELOG.md": f"## [{version}] - ",
+        "requirements.lock": f"recveil-{version}-py3",
+        "docs/how-to/ci-gate.md": f"@v{version}\n",
+    }.items():
+        assert text in (ROOT / path).read_text(encoding="utf-8"), path
+
+
+def test_the_readme_is_short_and_keeps_its_two_commands() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.count("\n") < 120
+    assert "make demo" in readme
+    assert "make test" in readme
+
+
+def test_pictures_are_small_texts_and_links_of_the_readme_lead_somewhere() -> None:
+    for picture in (ROOT / "docs" / "pictures").iterdir():
+        assert picture.suffix == ".svg"
+        assert picture.stat().st_size < 40_000
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "research" / "README.md"]
+    broken = [
+        f"{page.name}: {link}"
+        for page in pages
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert not broken, broken

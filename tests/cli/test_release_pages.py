@@ -1,9 +1,7 @@
-"""The commands of the pages on lists and on repeated releases, run as they stand there."""
+"""Requests for lists and keys that cannot be met; the commands of the pages are run by tests/test_docs_snippets.py."""
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,9 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from recveil.data.io.release_files import write_vectors
-
-PAGES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
-QUICK = ("--panel", "logistic", "--folds", "3", "--seeds", "1", "--max-repeats", "1", "--device", "cpu")
 
 
 @pytest.fixture
@@ -33,18 +28,6 @@ def served_tables(tables: Path) -> Path:
     pq.write_table(pa.table({"user_id": ids, "item_id": items, "timestamp": time}), tables / "interactions.parquet")
     (tables / "key").write_bytes(bytes(range(32)))
     return tables
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("page", "count"), [("protect-lists.md", 2), ("repeated-releases.md", 3)])
-def test_the_commands_of_the_page_run(page: str, count: int, served_tables: Path, recveil: Callable) -> None:
-    blocks = re.findall(r"```\n(.*?)```", (PAGES / page).read_text(), re.DOTALL)
-    commands = [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line]
-    assert len(commands) == count
-    for command in commands:
-        name, *words = shlex.split(command)[1:]
-        done = recveil(name, *words, *(() if name == "apply" else QUICK), cwd=served_tables)
-        assert done.returncode in (0, 1), done.stderr  # 1 where the self-check of so few users finds something
 
 
 def test_requests_that_cannot_be_met_end_with_a_sentence(served_tables: Path, recveil: Callable) -> None:

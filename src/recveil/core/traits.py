@@ -48,6 +48,7 @@ class Traits:
         builder: name of the class or function in the module that makes the method.
         summary: one line for lists; the first line of the builder's docstring if empty.
         paper: where the method comes from.
+        guarantee: what is proven about it, without its limits; empty if nothing is.
         extra: optional package that it needs, by import name.
     """
 
@@ -55,6 +56,7 @@ class Traits:
     builder: str
     summary: str = ""
     paper: str = ""
+    guarantee: str = ""
     extra: str = ""
 
     @property

@@ -40,6 +40,14 @@ def leave_one_out(dataset: Dataset, *, rng: np.random.Generator | None = None, f
 
     Raises:
         DataError: no user has three interactions.
+
+    Example:
+        >>> import numpy as np, recveil as rv
+        >>> sizes = {"n_users": 100, "n_items": 50, "n_interactions": 2_000}
+        >>> world = rv.make_world(**sizes, leaks={}, rng=np.random.default_rng(0))
+        >>> split = rv.leave_one_out(world.dataset)
+        >>> len(split.train), len(split.valid), len(split.test)
+        (1800, 100, 100)
     """
     from_end, size = _locate_rows(dataset, _order_keys(dataset, rng, file_order))
     enough = size >= MIN_INTERACTIONS

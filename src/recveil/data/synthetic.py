@@ -102,6 +102,11 @@ def make_world(
 
     Raises:
         UsageError: the sizes, leaks or dimensions do not fit together.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> make_world(n_users=200, n_interactions=4_000, leaks={"gender": 2.0}, rng=rng).taste.shape
+        (200, 12)
     """
     _check_size(n_users, n_items, n_interactions, leaks, shares, d)
     # One stream for each role, so that the labels of an attribute change nothing else.

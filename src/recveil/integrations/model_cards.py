@@ -44,6 +44,14 @@ def model_card_block(result: AuditResult | CloakResult | TrainResult) -> ModelCa
 
     Raises:
         UsageError: nothing was audited.
+
+    Example:
+        >>> import numpy as np, recveil as rv
+        >>> y = np.arange(200) % 2
+        >>> X = np.random.default_rng(0).normal(size=(200, 4)) + 2 * y[:, None]
+        >>> block = rv.model_card_block(rv.audit(X, y, target="gender", panel="logistic", repeats=1, details=False))
+        >>> block.text.splitlines()[0]
+        '## Privacy audit'
     """
     if not result.targets:
         raise UsageError("Nothing was audited, so a model card has nothing to say. Audit the model first.")

@@ -108,6 +108,14 @@ def cloak(
     Returns:
         The result; `result.table` is the defended table, of the same kind: an array, a DataFrame of the same
         library, or the release of the model with defended user vectors.
+
+    Example:
+        >>> import numpy as np, recveil as rv
+        >>> y = np.arange(200) % 2
+        >>> X = np.random.default_rng(0).normal(size=(200, 4)) + 2 * y[:, None]
+        >>> result = rv.cloak(X, y, target="gender", method="noise", panel="logistic", repeats=1)
+        >>> result.table.shape, result.before["gender"].verdict.value
+        ((200, 4), 'leak')
     """
     table = read_table_input(data, y, target=target, vectors=vectors, keep_label=keep_label)
     names = [name for name, attribute in table.attributes.items() if not attribute.is_numeric]
@@ -143,6 +151,13 @@ def train(
         target: attributes to protect.
         out: folder to write vectors, lists, metrics and the model into; nothing is written if None.
         **settings: k, seed, device, and `defense_options`.
+
+    Example:
+        >>> import numpy as np, recveil as rv
+        >>> sizes = {"n_users": 100, "n_items": 50, "n_interactions": 2_000}
+        >>> world = rv.make_world(**sizes, leaks={"gender": 1.0}, rng=np.random.default_rng(0))
+        >>> rv.train(world.dataset, model="puresvd", options={"embedding_size": 8}).config.model
+        'puresvd'
     """
     check_options("train", settings, ["k", "seed", "device", "defense_options"])
     chosen = None if defense is None else ChosenDefense(defense, dict(settings.pop("defense_options", None) or {}))

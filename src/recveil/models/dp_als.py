@@ -23,6 +23,7 @@ METHODS = (
     ModelTraits(
         "dp-als",
         builder="PrivateALS",
+        guarantee="epsilon and delta for each user with all interactions",
         paper="Chien et al., Private Alternating Least Squares (ICML 2021)",
     ),
 )

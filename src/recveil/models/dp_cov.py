@@ -23,6 +23,7 @@ METHODS = (
     ModelTraits(
         "dp-cov",
         builder="PrivateCovariance",
+        guarantee="epsilon and delta for each user with all interactions",
         protects_members=True,
         paper="Dwork et al., Analyze Gauss (STOC 2014)",
     ),

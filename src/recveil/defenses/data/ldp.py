@@ -34,6 +34,7 @@ METHODS = (
     DefenseTraits(
         "ldp",
         builder="LDP",
+        guarantee="epsilon for each bit of who has seen which item",
         place="data",
         needs_labels=False,
         undisclosed_users="are treated like all others",

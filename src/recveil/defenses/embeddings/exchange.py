@@ -30,6 +30,7 @@ METHODS = (
     DefenseTraits(
         "exchange",
         builder="Exchange",
+        guarantee="the released rows are those of the undefended table; only their users change",
         blends=False,
         undisclosed_users="kept their vectors",
         auto_rank=20,

@@ -34,6 +34,7 @@ METHODS = (
     DefenseTraits(
         "gaussian",
         builder="Gaussian",
+        guarantee="equal class means and covariances, by least displacement",
         max_dimensions=2_048,
         streams=True,
         keeps_map=True,
@@ -91,6 +92,14 @@ class Gaussian(MapTransformer):
         strength: share of the straight way from the undefended table to the fully defended one.
         device: where tensors are computed.
         random_state: not used; nothing is random.
+
+    Example:
+        >>> import numpy as np, recveil as rv
+        >>> y = np.arange(100) % 2
+        >>> X = np.random.default_rng(0).normal(size=(100, 3)) + y[:, None]
+        >>> safe = rv.Gaussian().fit_transform(X, y)
+        >>> bool(np.allclose(safe[y == 0].mean(0), safe[y == 1].mean(0), atol=1e-4))
+        True
     """
 
     needs_sample: ClassVar[bool] = False

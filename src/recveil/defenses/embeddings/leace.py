@@ -38,6 +38,7 @@ METHODS = (
     DefenseTraits(
         "leace",
         builder="Leace",
+        guarantee="no linear attacker beats a constant guess on the users of the fit",
         needs_labels=False,
         streams=True,
         keeps_map=True,
@@ -93,6 +94,14 @@ class Leace(MapTransformer):
         strength: share of the straight way from the undefended table to the fully defended one.
         device: where tensors are computed.
         random_state: not used; nothing is random.
+
+    Example:
+        >>> import numpy as np, recveil as rv
+        >>> y = np.arange(100) % 2
+        >>> X = np.random.default_rng(0).normal(size=(100, 3)) + y[:, None]
+        >>> safe = rv.Leace().fit_transform(X, y)
+        >>> bool(np.allclose(safe[y == 0].mean(0), safe[y == 1].mean(0), atol=1e-4))
+        True
     """
 
     needs_sample: ClassVar[bool] = False

@@ -53,6 +53,7 @@ METHODS = (
     DefenseTraits(
         "sliced",
         builder="Sliced",
+        guarantee="classes that are alike in its coordinates are alike in the table",
         max_dimensions=1_024,
         streams=True,
         keeps_map=True,
@@ -100,6 +101,15 @@ class Sliced(MapTransformer):
             without bias, whose ranking does not change, and is wrong for every other model.
         device: where tensors are computed.
         random_state: seed of everything that is drawn. The order of the users does not matter.
+
+    Example:
+        >>> import numpy as np, recveil as rv
+        >>> y = np.arange(200) % 2
+        >>> X = np.random.default_rng(0).normal(size=(200, 3)) + 2 * y[:, None]
+        >>> safe = rv.Sliced(random_state=0).fit_transform(X, y)
+        >>> gap = np.abs(safe[y == 0].mean(0) - safe[y == 1].mean(0)).max()
+        >>> bool(gap < 0.5)
+        True
     """
 
     needs_sample: ClassVar[bool] = True

@@ -180,6 +180,15 @@ def load_map(path: str | Path) -> MapTransformer:
 
     Raises:
         DataError: the file is no saved map, or one of a method that is not installed.
+
+    Example:
+        >>> import numpy as np, recveil as rv, tempfile
+        >>> y = np.arange(100) % 2
+        >>> X = np.random.default_rng(0).normal(size=(100, 3)) + y[:, None]
+        >>> path = f"{tempfile.mkdtemp()}/gender.map"
+        >>> rv.Leace().fit(X, y).save(path)
+        >>> rv.load_map(path).transform(X).shape
+        (100, 3)
     """
     return restore_transformer(SavedMap.read_file(path), path)
 
