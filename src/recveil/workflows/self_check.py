@@ -29,6 +29,9 @@ AUTO = "auto"
 CHECK_PANELS = ("fast", "strong")
 """Panels whose attacks make the check; those of the first say how much there was before, unless that decides."""
 
+CHECK_FOLDS = 1 << 20
+"""Changes the seed of the folds on which a defense is chosen: the audit that follows judges it on other folds."""
+
 REPEATS = 2
 """Repeats of cross-validation: with one, intervals are too wide to see a leak of the size of the margin."""
 
@@ -94,7 +97,8 @@ def choose_defense(
         protocol: the rules of the audits; its seed and margin are used.
         ids: ids of the users, from which folds are derived; the rows of `x` serve where there are none.
     """
-    ids = hash_rows(x) if ids is None else ids  # the same folds before and after
+    ids = hash_rows(x) if ids is None else ids
+    checked = replace(protocol, seed=protocol.seed ^ CHECK_FOLDS, memory=None)
     before: Mapping[str, TargetAudit] = {}
     tried: dict[str, float] = {}
     tables = []
@@ -104,10 +108,8 @@ def choose_defense(
             if protocol.memory is not None:  # the same fits serve the static attacker of an audit before and after
                 _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, attacked_in=cloaked)
             before = _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids)
-        after = _audit_table(cloaked, targets, protocol, CHECK_PANELS, ids)
-        if any(
-            _exceeds(after[name], before[name]) for name in after
-        ):  # all attacks decide if there is more than before
+        after = _audit_table(cloaked, targets, checked, CHECK_PANELS, ids)
+        if any(_exceeds(after[name], before[name]) for name in after):  # then all attacks say what was before
             before = _audit_table(x, targets, protocol, CHECK_PANELS, ids)
         check = _compare(before, after, protocol.margin)
         tried[candidate.name] = check.largest_advantage
