@@ -44,7 +44,7 @@ def write_tables(folder: Path, data: str, users: int) -> None:
         )
         known = load_dataset(data)
         names = {"user_id": known.user_ids[known.user], "item_id": known.item_ids[known.item]}
-        pq.write_table(pa.table({**names, "timestamp": known.timestamp}), folder / "interactions.parquet")
+        pq.write_table(pa.table({**names, "timestamp": known.time}), folder / "interactions.parquet")
     vectors = pq.read_table(run / "users.parquet").slice(0, users)
     pq.write_table(vectors, folder / "users.parquet")
     interactions = pq.read_table(folder / "interactions.parquet")

@@ -90,9 +90,8 @@ def audit(options: AuditOptions) -> None:
     """Audit a table: can an attacker infer these attributes?
 
     Attackers learn from most users and predict the others, several times over. The verdict is `leak`, `none` or
-    `inconclusive`; without --fail-if or --baseline the command exits 0 whatever the verdict.
-
-    With the panel `fast` and two repeats count on 10 s, and on 1 s more for each 1,000 users and target.
+    `inconclusive`; without --fail-if or --baseline the command exits 0 whatever the verdict. Count on 10 s of CPU time,
+    and with the panel `fast` on 1 s more for each 1,000 users and target.
 
     Example: recveil audit users.parquet --attributes attributes.parquet --target gender --report out.html
     """

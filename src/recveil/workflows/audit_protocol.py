@@ -106,6 +106,7 @@ class AuditProtocol:
             permutations=self.permutations,
             max_repeats=self.max_repeats,
             max_seconds=self.max_seconds,
+            memory=self.memory,
         )
 
     @property
@@ -140,7 +141,6 @@ class AuditProtocol:
                 seed=self.seed,
                 ids=ids,
                 attacked_in=attacked_in,
-                memory=self.memory,
             )
             for target in targets
         ]

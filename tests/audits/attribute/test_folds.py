@@ -138,15 +138,15 @@ def test_what_is_in_the_memory_is_not_attacked_again_and_one_fit_serves_both_tab
     x, secret = make_planted_leak(200, 4, 2, 2.0, rng=np.random.default_rng(0))
     released = x + np.random.default_rng(1).standard_normal(x.shape).astype(np.float32)
     attacks = {name: make_attack(name) for name in ("logistic", "mlp", "knn", "qda", "kernel-ridge")}
-    users, rules = AttackedUsers(x, secret.codes, 2), CrossValidation(3, 1)
-    alone = run_repeats(users, attacks, rules=rules, seed=0)
     memory: TrialMemory = {}
-    static = run_repeats(replace(users, attacked_in=released), attacks, rules=rules, seed=0, memory=memory)
-    shared = run_repeats(users, attacks, rules=rules, seed=0, memory=memory)
+    users, rules = AttackedUsers(x, secret.codes, 2), CrossValidation(3, 1, memory=memory)
+    alone = run_repeats(users, attacks, rules=CrossValidation(3, 1), seed=0)
+    static = run_repeats(replace(users, attacked_in=released), attacks, rules=rules, seed=0)
+    shared = run_repeats(users, attacks, rules=rules, seed=0)
     assert len(memory) == 2 * len(attacks)
     spy = Spy()
     memory |= {(*key[:2], repr(spy), key[3]): trials for key, trials in memory.items()}
-    run_repeats(users, dict.fromkeys(attacks, spy), rules=rules, seed=0, memory=memory)
+    run_repeats(users, dict.fromkeys(attacks, spy), rules=rules, seed=0)
     assert not spy.tasks
     for name in attacks:
         for trial, other, met in zip(alone[name], shared[name], static[name], strict=True):

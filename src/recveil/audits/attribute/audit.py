@@ -24,7 +24,6 @@ from recveil.audits.attribute.folds import (
     AttackedUsers,
     CrossValidation,
     FoldTrial,
-    TrialMemory,
     add_repeats,
     run_repeats,
 )
@@ -54,7 +53,6 @@ def audit_attribute(
     seed: int = 0,
     ids: Ids | None = None,
     attacked_in: FloatArray | None = None,
-    memory: TrialMemory | None = None,
 ) -> TargetAudit:
     """Attack an attribute and judge what the attacks reach.
 
@@ -67,7 +65,6 @@ def audit_attribute(
         seed: the same seed gives the same audit, in any order of the rows.
         ids: id of each row, from which folds are derived; the rows themselves serve where there are none.
         attacked_in: table in which the attacker meets the attacked users, for the static attacker.
-        memory: trials of other audits, which are not run again.
 
     Raises:
         DataError: the table or the attribute cannot be audited.
@@ -86,7 +83,7 @@ def audit_attribute(
     codes = np.unique(attribute.codes[rows], return_inverse=True)[1].astype(np.int64)
     attacked = None if attacked_in is None else attacked_in[rows]
     users = AttackedUsers(x[rows], codes, len(labels), attacked, groups)
-    found = _attack_until_resolved(users, panel, labels, rules=rules, margin=margin, seed=seed, memory=memory)
+    found = _attack_until_resolved(users, panel, labels, rules=rules, margin=margin, seed=seed)
     return replace(
         found,
         target=attribute.name,
@@ -105,7 +102,6 @@ def _attack_until_resolved(
     rules: CrossValidation,
     margin: float,
     seed: int,
-    memory: TrialMemory | None,
 ) -> TargetAudit:
     """Run the attacks, and add repeats while the audit is inconclusive and repeats can resolve it.
 
@@ -114,7 +110,7 @@ def _attack_until_resolved(
     start, first = time.monotonic(), 0
     trials: dict[str, list[FoldTrial]] = {name: [] for name in attacks}
     while True:
-        for name, each in run_repeats(users, attacks, rules=rules, seed=seed, first=first, memory=memory).items():
+        for name, each in run_repeats(users, attacks, rules=rules, seed=seed, first=first).items():
             trials[name] += each
         headline = _select_headline_trials(trials)
         found = _summarize_trials(trials, headline, labels, rules, margin=margin, d=users.x.shape[1])
@@ -243,6 +239,7 @@ def _compute_p_value(
     if not rules.permutations:
         return compute_corrected_p(reached, rules.test_share, 1 / K, two_sided=False)
     rng, as_good = make_generator(seed, "permutations"), 0
+    rules = replace(rules, memory=None)
     for _ in track_progress(range(rules.permutations), "permuting the labels", rules.permutations):
         shuffled = replace(users, codes=rng.permutation(users.codes), attacked_in=None)
         trials = run_repeats(shuffled, attacks, rules=rules, seed=seed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,6 +32,19 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, eq=False)
+class FoldTrial:
+    """One attack on one fold: scores on the inner folds (to choose by) and on the attacked users (to report)."""
+
+    attack: str
+    inner: Scores
+    test: Scores
+
+
+TrialMemory = dict[tuple[str, str, str, int], list[FoldTrial]]
+"""Trials by a digest of users and folds, the attack's name and options, and the repeat: nothing is attacked twice."""
+
+
 @dataclass(frozen=True)
 class CrossValidation:
     """Repeated stratified cross-validation of the attackers.
@@ -45,6 +58,7 @@ class CrossValidation:
         max_seconds: wall-clock seconds after which no repeats are added.
         permutations: permutations of the labels, each with all attacks again, for an exact p-value; with 0 the p-value
             is that of the corrected resampled t.
+        memory: trials of earlier runs, which are not run again; new ones are added. None for none.
     """
 
     folds: Folds = 5
@@ -54,6 +68,7 @@ class CrossValidation:
     permutations: CountOrZero = 0
     max_repeats: CountOrZero = 0
     max_seconds: NonNegativeFloat = 60.0
+    memory: TrialMemory | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_fields(self, "")
@@ -82,15 +97,6 @@ def add_repeats(rules: CrossValidation, start: float) -> CrossValidation | None:
 
 
 @dataclass(frozen=True, eq=False)
-class FoldTrial:
-    """One attack on one fold: scores on the inner folds (to choose by) and on the attacked users (to report)."""
-
-    attack: str
-    inner: Scores
-    test: Scores
-
-
-@dataclass(frozen=True, eq=False)
 class AttackedUsers:
     """The users of an audit; all classes are known.
 
@@ -110,10 +116,6 @@ class AttackedUsers:
     groups: IntArray | None = None
 
 
-TrialMemory = dict[tuple[str, str, str, int], list[FoldTrial]]
-"""Trials by a digest of users and folds, the attack's name and options, and the repeat: nothing is attacked twice."""
-
-
 def run_attacks_on_folds(
     x: FloatArray,
     codes: IntArray,
@@ -129,13 +131,7 @@ def run_attacks_on_folds(
 
 
 def run_repeats(
-    users: AttackedUsers,
-    attacks: Mapping[str, Attack],
-    *,
-    rules: CrossValidation,
-    seed: int,
-    first: int = 0,
-    memory: TrialMemory | None = None,
+    users: AttackedUsers, attacks: Mapping[str, Attack], *, rules: CrossValidation, seed: int, first: int = 0
 ) -> dict[str, list[FoldTrial]]:
     """Run each attack on every fold of the repeats `first`, ..., rules.repeats - 1.
 
@@ -147,13 +143,12 @@ def run_repeats(
         rules: the folds.
         seed: the same seed gives the same folds and predictions.
         first: repeats before this one are left out.
-        memory: trials of earlier runs, which are not run again; those of this run are added.
 
     Returns:
         For each attack its trials, one for each fold.
     """
     trials: dict[str, list[FoldTrial]] = {name: [] for name in attacks}
-    memory = {} if memory is None else memory
+    memory: TrialMemory = {} if rules.memory is None else rules.memory
     run = _digest_run(users, rules, seed)
     plain_run = _digest_run(replace(users, attacked_in=None), rules, seed)
     for repeat in range(first, rules.repeats):
