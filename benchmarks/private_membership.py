@@ -30,7 +30,7 @@ from recveil.audits.membership.game import build_game
 from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, factor_items, train_platform
 from recveil.audits.membership.references import ReferenceModels
 from recveil.core.errors import DataError
-from recveil.core.protocols import PrivateRecommender, Recommender
+from recveil.core.protocols import MembershipAttack, PrivateRecommender, Recommender
 from recveil.core.random import make_generator
 from recveil.core.types import BoolArray, Dataset, FloatArray
 from recveil.data.member_split import MemberPart
@@ -43,7 +43,7 @@ from recveil.models.construction import make_model
 
 DELTA = 1e-5
 LIST_LENGTH = 10
-ATTACKS = {
+ATTACKS: dict[str, MembershipAttack] = {
     "lira": LiRA(),
     "lira offline": LiRA(kind="offline"),
     "lira pair": LiRA(level="pair"),
