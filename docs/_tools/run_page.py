@@ -22,7 +22,7 @@ EXTRA_WORDS = {
     "audit": QUICK,
     "cloak": QUICK,
     "train": ["--option", "epochs=2"],
-    "membership": ["--user-minimum", "5", "--references", "4"],
+    "membership": ["--user-minimum", "5", "--references", "4", "--option", "embedding_size=16"],
     "tune": ["--trials", "2", "--panel", "logistic"],
 }
 ONE_EPOCH_MODELS = {"puresvd", "als", "itemknn", "dp-cov", "dp-als"}
