@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recveil.transport.class_evidence import MAX_CLASSES_OF_TREES, ClassEvidence, _compute_p_value, weigh_evidence
+from recveil.transport.class_evidence import (
+    MAX_CLASSES_OF_TREES,
+    SIGNIFICANCE,
+    ClassEvidence,
+    _compute_p_value,
+    weigh_evidence,
+)
 
 
 def shift_mean(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -45,15 +51,14 @@ def test_every_kind_of_difference_is_found(make_world) -> None:
     np.testing.assert_allclose(evidence.chance_shares.sum(1), 1)
 
 
-def test_shares_by_chance_have_the_evidence_that_random_labels_have() -> None:
-    """Labels drawn from them give the mean of the statistic, half of the number of learners, and evidence stays."""
+def test_shares_by_chance_have_as_much_evidence_as_random_labels_may_have() -> None:
     x, labels = shift_mean(np.random.default_rng(0))
     evidence = weigh_evidence(x, labels, np.random.default_rng(1))
     p = evidence.chance_shares
-    overall = p.mean(0)
-    assert (p * np.log(p / overall)).sum() == pytest.approx(evidence.n_learners / 2, rel=0.5)
-    weak = ClassEvidence(evidence.shares, 1.0, 3)
-    np.testing.assert_array_equal(weak.chance_shares, weak.shares)
+    assert (p * np.log(p / p.mean(0))).sum() == pytest.approx(evidence.limit, rel=0.3)
+    assert _compute_p_value(evidence.limit, 3) == pytest.approx(SIGNIFICANCE)
+    weak = ClassEvidence(evidence.shares, evidence.limit / 2, evidence.limit)
+    np.testing.assert_allclose(weak.chance_shares, weak.shares)
 
 
 @pytest.mark.thorough

@@ -11,11 +11,12 @@ two users is scored by the label of the other, so their products count twice, wh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import log_softmax, softmax
 from scipy.stats import binom, chi2
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -49,25 +50,26 @@ class ClassEvidence:
     Attributes:
         shares: (n, K) shares of the classes, cross-fitted.
         statistic: gain in log-likelihood over the overall shares.
-        n_learners: number of learners, half of which is the mean of the statistic if labels are random.
+        limit: statistic that random labels rarely exceed.
     """
 
     shares: FloatArray
     statistic: float
-    n_learners: int
+    limit: float
 
     @property
     def is_beyond_chance(self) -> bool:
         """Whether random labels would rarely give so much."""
-        return _compute_p_value(self.statistic, self.n_learners) < SIGNIFICANCE
+        return self.statistic > self.limit
 
     @property
     def chance_shares(self) -> FloatArray:
-        """Class shares that differ from the overall ones in the same places, but only as much as chance makes them.
+        """Class shares that differ from the overall ones in the same places, but only as much as chance may make them.
 
-        The statistic is quadratic in the differences, so they are scaled by the root of its mean over itself.
+        The statistic is quadratic in the differences, so they are scaled by the root of its limit over itself. A
+        smaller goal, such as its mean, would fit the sample: attackers then fall below chance.
         """
-        scale = min(1.0, np.sqrt(self.n_learners / 2 / max(self.statistic, 1e-300)))
+        scale = min(1.0, np.sqrt(self.limit / max(self.statistic, 1e-300)))
         overall = self.shares.mean(0)
         return np.asarray(overall + scale * (self.shares - overall))
 
@@ -85,7 +87,7 @@ def weigh_evidence(
     """
     K = int(labels.max()) + 1
     if K < 2:
-        return ClassEvidence(np.ones((len(x), 1)), 0.0, 1)
+        return ClassEvidence(np.ones((len(x), 1)), 0.0, _find_limit(1))
     labels = labels.astype(np.intp)
     order = rng.permutation(len(labels))
     fold = np.empty(len(labels), dtype=np.int64)
@@ -110,13 +112,20 @@ def _fit_shares(scores: FloatArray, labels: NDArray[np.intp]) -> ClassEvidence:
     zero = np.zeros(len(scores))
     best = minimize(lose, zero, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(zero))
     statistic = max(0.0, lose(zero)[0] - float(best.fun))
-    return ClassEvidence(softmax(base + np.tensordot(best.x, scores, 1), axis=1), statistic, len(scores))
+    shares = softmax(base + np.tensordot(best.x, scores, 1), axis=1)
+    return ClassEvidence(shares, statistic, _find_limit(len(scores)))
 
 
 def _compute_p_value(statistic: float, n_learners: int) -> float:
     """Return how often random labels give so much evidence, if half of the weights are 0 (Chernoff 1954)."""
     positive = np.arange(1, n_learners + 1)
     return float((binom.pmf(positive, n_learners, 0.5) * chi2.sf(statistic, positive)).sum())
+
+
+@cache
+def _find_limit(n_learners: int) -> float:
+    """Return the statistic that random labels exceed with probability `SIGNIFICANCE`."""
+    return float(brentq(lambda statistic: _compute_p_value(statistic, n_learners) - SIGNIFICANCE, 0.0, 100.0))
 
 
 def _standardize_scores(scores: FloatArray) -> FloatArray:

@@ -1,9 +1,9 @@
 """Exchange of places: the rows of a table stay as they are, and users of different classes trade them.
 
 A class gives away places where it is in excess and takes places where it is scarce. Both are judged by cross-fitted
-learners (`class_evidence`). The goal is what chance gives: the class shares keep their differences, scaled down until
-the learners find as much as they find in random labels. Rows are only traded, so no new place appears that could tell a
-class; nothing is made equal beyond chance; and nobody trades for differences that chance explains.
+learners (`class_evidence`). The goal is what chance may give: the class shares keep their differences, scaled down
+until the learners find no more than they may find in random labels. Rows are only traded, so no new place appears that
+could tell a class, and nobody trades for differences that chance explains.
 """
 
 from __future__ import annotations
