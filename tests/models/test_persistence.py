@@ -11,8 +11,9 @@ from safetensors.numpy import load_file, save_file
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.random import make_generator
+from recveil.core.types import FloatArray
 from recveil.models.bprmf import BPRMF
-from recveil.models.persistence import load_model, save_model
+from recveil.models.persistence import _is_array_type, load_model, save_model
 from recveil.testing.worlds import make_checkerboard
 
 
@@ -119,3 +120,14 @@ def test_cut_arrays_are_errors(saved: Path) -> None:
     (saved / "model.safetensors").unlink()
     with pytest.raises(DataError, match="safetensors"):
         load_model(saved)
+
+
+def test_arrays_are_known_by_aliases_too() -> None:
+    """NumPy 2.5 declares NDArray as an alias of a type, which hides the array behind `__value__`."""
+
+    class Alias:
+        __value__ = np.ndarray
+
+    assert _is_array_type(Alias)
+    assert _is_array_type(FloatArray)
+    assert not _is_array_type(float)

@@ -122,10 +122,16 @@ def _has_type(value: object, declared: Any) -> bool:
         return type(value) is declared
     if isinstance(value, dict):
         return get_origin(declared) is dict and all(_has_type(array, FloatArray) for array in value.values())
-    if not isinstance(value, np.ndarray) or (get_origin(declared) or declared) is not np.ndarray:
+    if not isinstance(value, np.ndarray) or not _is_array_type(declared):
         return False
     kind = np.integer if declared == IntArray else np.floating
     return np.issubdtype(value.dtype, kind) and bool(np.isfinite(value).all())
+
+
+def _is_array_type(declared: Any) -> bool:
+    origin = get_origin(declared) or declared
+    value = getattr(origin, "__value__", origin)  # since NumPy 2.5 NDArray is an alias, and this is what it stands for
+    return (get_origin(value) or value) is np.ndarray
 
 
 def _check_scores(model: Recommender, folder: Path) -> None:
