@@ -4,7 +4,8 @@
 
 Costs are CPU seconds on one thread relative to a fixed workload of NumPy and Python that runs in turn with them, each
 the least of several runs, so that neither the machine nor its load matters much. A path that looks too slow is measured
-again before it fails. `--record` writes the reference; do that in the commit that says why a path became slower.
+again before it fails. `--record` writes the reference; do that in the commit that says why a path became slower. The
+committed one is the largest of three records, since two runs on a quiet machine differ by up to a quarter.
 """
 
 import os
