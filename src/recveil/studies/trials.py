@@ -16,7 +16,7 @@ from recveil.attacks.attribute.panels import parse_attackers
 from recveil.audits.attribute.audit import audit_attribute
 from recveil.core.errors import DataError
 from recveil.core.timing import Clock
-from recveil.core.types import FloatArray, Record, Split
+from recveil.core.types import FloatArray, IntArray, Record, Split
 from recveil.metrics import ranking
 from recveil.studies.attribute_cells import (
     estimate_change,
@@ -30,7 +30,7 @@ from recveil.studies.cell_results import Measurement, TrialDetails
 from recveil.studies.cells import Cell
 from recveil.workflows.defended_release import DefendedRelease
 
-__all__ = ["K", "make_trial_cell", "measure_trial_cell"]
+__all__ = ["K", "choose_spared_users", "make_trial_cell", "measure_trial_cell"]
 
 K = 10
 MIN_SPARED_USERS = 100
@@ -50,11 +50,7 @@ def measure_trial_cell(cell: Cell, cache: Path) -> Measurement:
     """
     clock, split = Clock(), load_split(cell.data)
     targets = select_cell_targets(split.train.attributes, cell)
-    users = np.sort(select_spared_users(split.train.n_users, cell.rules.unattacked))
-    if len(users) < MIN_SPARED_USERS:
-        raise DataError(
-            f"There are {len(users)} users to choose settings by, and at least {MIN_SPARED_USERS} are needed."
-        )
+    users = choose_spared_users(split.train.n_users, cell.rules.unattacked)
     defended = release_cell(cell, cache, split, targets, clock)
     names = (cell.data, cell.label("model"), cell.label("defense"))
     records, folds = [], {}
@@ -71,6 +67,20 @@ def measure_trial_cell(cell: Cell, cache: Path) -> Measurement:
         change = estimate_change(*_rank_validation_items(defended, split))
     records.append(Record(*names, "", cell.target, cell.seed, f"ndcg_change@{K}", change))
     return Measurement(records, TrialDetails(folds=folds, users=len(users)), clock.seconds)
+
+
+def choose_spared_users(n_users: int, share: float) -> IntArray:
+    """Choose the users that settings are chosen on.
+
+    Raises:
+        DataError: they are too few.
+    """
+    users = np.sort(select_spared_users(n_users, share))
+    if len(users) < MIN_SPARED_USERS:
+        raise DataError(
+            f"There are {len(users)} users to choose settings by, and at least {MIN_SPARED_USERS} are needed."
+        )
+    return users
 
 
 def _rank_validation_items(defended: DefendedRelease, split: Split) -> tuple[FloatArray, FloatArray]:

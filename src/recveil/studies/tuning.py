@@ -21,6 +21,7 @@ from recveil.core.option_types import Count, NonNegativeFloat, SeedNumber, check
 from recveil.core.results import TuneResult
 from recveil.core.study_parts import TunedAudit, TunedLine, TunedTarget, TuningTrial
 from recveil.core.traits import Choice, Range
+from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.defenses import DEFENSES
 from recveil.metrics.pareto import find_pareto_front
 from recveil.studies.cells import UNDEFENDED, Cell, MethodChoice
@@ -30,7 +31,7 @@ from recveil.studies.pooled_seeds import PooledCell, pool_plan
 from recveil.studies.runs import Engine, attempt_cell, run_cells
 from recveil.studies.store import Store, create_store, describe_plan
 from recveil.studies.study_result import build_study_result
-from recveil.studies.trials import K, make_trial_cell
+from recveil.studies.trials import K, choose_spared_users, make_trial_cell
 
 __all__ = ["TriedSetting", "TuningConfig", "choose_trial", "find_search_space", "propose_settings", "tune"]
 
@@ -200,10 +201,12 @@ def tune(
 
     Raises:
         UsageError: the data, model, defense or target cannot be used.
+        DataError: there are too few users to choose settings by.
         MissingExtra: optuna is not installed.
     """
     first = config.make_plan({})
     check_plan(first)
+    choose_spared_users(load_dataset_or_demo(config.data, seed=0).n_users, SPARED_SHARE)
     store = create_store(folder)
     with store.hold_lock():
         describe_plan(store, first)
