@@ -38,7 +38,6 @@ def list_quick_cases() -> list[int]:
     return [number for number in range(10 * N_CASES) if choose_door(number).name in quick][:N_CASES]
 
 
-@pytest.mark.thorough
 def test_damaged_inputs_are_refused_in_one_line_and_nothing_is_left(seeds: Path, tmp_path: Path) -> None:
     verdicts = [run_case(number, SEED, seeds, tmp_path / "case") for number in list_quick_cases()]
     offenders = [f"--case {v.number} {v.door}: {v.faults} {v.ended.stderr[-300:]}" for v in verdicts if v.faults]
