@@ -38,6 +38,7 @@ from recveil.core.types import Estimate
         (PermissionError(13, "Permission denied", "x.parquet"), 3, "x.parquet: Permission denied"),
         (OSError(28, "No space left on device"), 3, "No space left"),
         (MemoryError(), 3, "Not enough memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 3, "Not enough memory"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (ZeroDivisionError("by zero"), 70, "fault of recveil"),
         (UnicodeEncodeError("utf-8", "caf\udce9.csv", 3, 4, "surrogates"), 3, r"caf\udce9.csv is not UTF-8"),

@@ -102,9 +102,9 @@ def guard(
         settle_output()  # it may have been stdout that is full
         place = f" {error.filename}" if error.filename else ""
         _stop(_add_notes(f"The system refused{place}: {error.strerror or error}.", error), 3)
-    except MemoryError as error:
-        _stop(_add_notes("Not enough memory. Use fewer users, a smaller panel, or a larger machine.", error), 3)
     except Exception as error:  # noqa: BLE001 - the last guard: users get a sentence, developers the traceback
+        if _is_out_of_memory(error):
+            _stop(_add_notes("Not enough memory. Use fewer users, a smaller panel, or a larger machine.", error), 3)
         if os.environ.get("RECVEIL_DEBUG"):
             traceback.print_exc()
         sentence = (
@@ -112,6 +112,12 @@ def guard(
             "Run again with RECVEIL_DEBUG=1 for the details, and please report them."
         )
         _stop(_add_notes(sentence, error), 70)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out; torch has no error of its own for that on a CPU."""
+    said = str(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or "can't allocate memory" in said or "out of memory" in said
 
 
 def check_inputs_exist(*paths: Path | None) -> None:

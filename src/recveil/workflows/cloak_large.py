@@ -63,7 +63,13 @@ def cloak_large(
         parts=PartCounts(written=done.parts_written, found=done.parts_found),
         timings=done.seconds,
     )
-    return result if sample is None else _examine_sample(result, large, sample, protocol, request, clock)
+    if sample is None:
+        return result
+    try:
+        return _examine_sample(result, large, sample, protocol, request, clock)
+    except Exception as error:
+        error.add_note(f"{request.out.name} was written before, and is not checked: do not release it.")
+        raise
 
 
 def _draw_sample(
