@@ -64,7 +64,7 @@ class AuditProtocol:
         rehearse: share of the disclosed users whose class is hidden from a defense and then attacked; None for none.
         rehearsed_method: name of that defense.
         key: secret number that the draws of a defense are derived from; the seed if None.
-        memory: trials of the audits of one command, so that an audit and a self-check share them; None for none.
+        memory: trials of the audits of one command, so that nothing is attacked twice on the same folds; None for none.
     """
 
     panel: str = "fast"

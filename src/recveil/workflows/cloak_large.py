@@ -100,7 +100,7 @@ def _examine_sample(
 ) -> CloakResult:
     """Return the result with the self-check and the audits of a sample."""
     plan, users = sample
-    protocol = replace(protocol, memory={})  # the self-check and the audits attack the same folds
+    protocol = replace(protocol, memory={})  # what was before is attacked once, for the check and the audit
     cloaked = users.read_vectors(open_table(request.out, large.table.ids, large.table.layout), request.engine)
     if request.check:
         with clock.measure_step("check"):

@@ -113,7 +113,7 @@ def cloak_table(
         warnings: sentences to keep in the result.
     """
     clock, served = Clock(), table.recommendations
-    protocol = replace(protocol, memory={})  # the self-check and the audits attack the same folds
+    protocol = replace(protocol, memory={})  # what was before is attacked once, for the check and the audit
     targets, merged = merge_small_classes(table.targets)
     has_undisclosed = any(not target.known.all() for target in targets)
     with clock.measure_step("cloak"):
