@@ -5,6 +5,7 @@
 Starts the service by its command, sends vectors to POST /apply, and prints one row for each map: the median and 99th
 percentile of the answers to one client, the same at a fixed rate (the time counts from the moment at which a request
 was due), and the processor time of the service for each request, which other programs on the machine change less.
+The first row, `no work`, is a bare socket server that answers at once: what the machine and the client themselves take.
 With --wrk the program wrk sends the requests; it waits between them, so that its rate falls where answers are late.
 """
 
@@ -163,11 +164,25 @@ def read_cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def start_bare_server() -> tuple[subprocess.Popen[str], int]:
+    """Start a server that reads requests and answers each with two bytes."""
+    command = [sys.executable, str(Path(__file__).with_name("bare_server.py"))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, int(process.stdout.readline())
+
+
 def measure_map(method: str, options: argparse.Namespace, folder: Path) -> str:
     """Measure one map; return its row of the table."""
     path = folder / f"{method}.map"
     save_map(path, method, options.users, options.dimensions)
-    process, port = start_service(path)
+    return measure_server(method, *start_service(path), options, folder)
+
+
+def measure_server(
+    name: str, process: subprocess.Popen[str], port: int, options: argparse.Namespace, folder: Path
+) -> str:
+    """Measure a server and end it; return its row of the table."""
     try:
         request = build_request(port, options.dimensions)
         asyncio.run(measure_in_turn(port, request, 0.5))  # warm
@@ -184,7 +199,7 @@ def measure_map(method: str, options: argparse.Namespace, folder: Path) -> str:
         process.wait()
     cpu = 1e3 * (cpu_after - before) / one.n_answers
     numbers = [one.median, one.p99, many.median, many.p99, many.n_answers / options.seconds, cpu]
-    return f"| {method} | " + " | ".join(f"{number:.2f}" for number in numbers) + " |"
+    return f"| {name} | " + " | ".join(f"{number:.2f}" for number in numbers) + " |"
 
 
 def main() -> None:
@@ -202,6 +217,7 @@ def main() -> None:
     print(f"| map | median, ms | p99, ms | median at {rate} | p99 at {rate} | rate reached | CPU ms each |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
+        print(measure_server("no work", *start_bare_server(), options, Path(name)), flush=True)
         for method in options.methods.split(","):
             print(measure_map(method, options, Path(name)), flush=True)
 
