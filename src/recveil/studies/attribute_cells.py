@@ -42,6 +42,7 @@ from recveil.workflows.notes import merge_small_classes
 from recveil.workflows.ranking_protocol import DEFAULT_PROTOCOL, find_protocol
 
 __all__ = [
+    "audit_target",
     "estimate_change",
     "load_split",
     "make_folds",
@@ -208,13 +209,14 @@ def _audit_targets(cell: Cell, defended: DefendedRelease, targets: Sequence[Attr
     classes = [target for target in targets if not target.is_numeric]
     audits = []
     for target in [*targets, *([join_attributes(classes)] if len(classes) > 1 else [])]:
-        audit = _audit_target(cell, x[users], target.take(users))
+        audit = audit_target(cell, x[users], target.take(users))
         pair = None if both is None or target.is_numeric else _audit_pair(cell, both, target.take(users))
         audits.append(_Audits(audit, pair))
     return audits
 
 
-def _audit_target(cell: Cell, x: FloatArray, target: Attribute) -> TargetAudit | NumericAudit:
+def audit_target(cell: Cell, x: FloatArray, target: Attribute) -> TargetAudit | NumericAudit:
+    """Audit the vectors of these users by the panel and the folds of the cell, on classes as the cell has them."""
     if cell.rules.classes == "equal" and not target.is_numeric:
         rows = draw_equal_classes(target, rng=make_generator(cell.seed, "equal classes"))
         x, target = x[rows], target.take(rows)

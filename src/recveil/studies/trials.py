@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from recveil.attacks.attribute.panels import parse_attackers
-from recveil.audits.attribute.audit import audit_attribute
 from recveil.core.errors import DataError
 from recveil.core.timing import Clock
 from recveil.core.types import FloatArray, IntArray, Record, Split
 from recveil.metrics import ranking
 from recveil.studies.attribute_cells import (
+    audit_target,
     estimate_change,
     load_split,
-    make_folds,
     release_cell,
     select_cell_targets,
     select_spared_users,
@@ -56,11 +54,7 @@ def measure_trial_cell(cell: Cell, cache: Path) -> Measurement:
     records, folds = [], {}
     with clock.measure_step("audit"):
         for target in targets:
-            x, panel = (
-                np.ascontiguousarray(defended.user_vectors[users]),
-                parse_attackers(cell.at["panel"], cell.device),
-            )
-            audit = audit_attribute(x, target.take(users), panel, rules=make_folds(cell), seed=cell.seed)
+            audit = audit_target(cell, defended.user_vectors[users], target.take(users))
             records.append(Record(*names, "headline", target.name, cell.seed, "advantage", audit.headline.advantage))
             folds[target.name] = [float(advantage) for advantage in audit.fold_advantages]
     with clock.measure_step("rank"):

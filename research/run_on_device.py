@@ -1,0 +1,305 @@
+"""Run the studies of the papers within a time limit, most wanted cells first, on one machine with a GPU or without.
+
+    python research/run_on_device.py --seconds 540 --workers 20 --out "$OUT"
+
+RAID is searched first (plan `raid2025_search`, on users who are attacked nowhere else). The setting chosen for each
+model is written to a plan, `raid2025_tuned_*`, whose cells follow: the paper's attacker on equal classes, then the
+honest panel. Cells of the other plans fill what time is left. Each cell is stored as it ends, as `recveil study run`
+stores it, so a later run of a plan with the same folder computes only what is
+missing. Trained models stay in `--cache`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recveil.studies.cell_results import CellResult
+from recveil.studies.cells import Cell
+from recveil.studies.plans import Plan, read_plan
+from recveil.studies.runs import Outcome, attempt_cell
+from recveil.studies.store import Store, create_store, describe_plan
+from recveil.studies.trials import make_trial_cell
+
+PLANS = Path(__file__).parent / "plans"
+SEARCH = "raid2025_search"
+
+MAX_ADVANTAGE = 0.06
+"""Advantage up to which the paper's attacker counts as blind: balanced accuracy within 0.03 of one half."""
+
+HONEST_PANEL = "full"
+PARTS = {"raid2025_tuned_paper": ("raid-mlp", "equal"), "raid2025_tuned_honest": (HONEST_PANEL, "all")}
+"""Plans of the chosen settings: panel and classes."""
+
+Job = tuple[int, str, Cell]
+"""Rank (small ones first), name of the plan, and cell."""
+
+
+@dataclass
+class Results:
+    """Folders of results, one for each plan."""
+
+    folder: Path
+    stores: dict[str, Store] = field(default_factory=dict)
+
+    def open(self, plan: Plan) -> Store:
+        """Open the folder of a plan, and write the plan down in it."""
+        if plan.name not in self.stores:
+            self.stores[plan.name] = create_store(self.folder / plan.name)
+        describe_plan(self.stores[plan.name], plan)
+        return self.stores[plan.name]
+
+    def keep(self, plan: str, cell: Cell, outcome: Outcome) -> CellResult | None:
+        """Store what came of a cell."""
+        if outcome.result is None:
+            assert outcome.failure is not None
+            self.stores[plan].write_failure(cell, outcome.failure)
+            return None
+        self.stores[plan].write_cell(outcome.result, outcome.timing)
+        return outcome.result
+
+
+@dataclass
+class Search:
+    """Trials of RAID, and for each data set and model the setting that was chosen."""
+
+    plan: Plan
+    trials: dict[tuple[str, str], dict[str, Cell]]
+    seen: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, plan: Plan) -> Search:
+        """Make the trials of a plan; ML-100K only has the model of the paper's Table 5."""
+        groups: dict[tuple[str, str], dict[str, Cell]] = {}
+        for cell in plan.cells():
+            model = cell.label("model")
+            if cell.data != "ml-100k" or model == "ncf":
+                trial = make_trial_cell(cell.at, cell.settings)
+                groups.setdefault((cell.data, model), {})[cell.label("defense")] = trial
+        return cls(plan, groups)
+
+    def learn(self, cell: Cell, result: CellResult | None) -> None:
+        """Take in a trial; a failed one can never be chosen."""
+        advantage = loss = float("inf")
+        if result is not None:
+            advantage = max(r.estimate.value for r in result.records if r.attack == "headline")
+            loss = -next(r.estimate.value for r in result.records if r.metric == "ndcg_change@10")
+        self.seen[cell.id] = (advantage, loss)
+
+    def choose(self, group: tuple[str, str]) -> str | None:
+        """Choose the blind setting that loses least, else the most private one; None while trials are missing."""
+        trials = self.trials[group]
+        if any(cell.id not in self.seen for cell in trials.values()):
+            return None
+        by_label = {label: self.seen[cell.id] for label, cell in trials.items()}
+        return min(by_label, key=lambda label: (max(by_label[label][0], MAX_ADVANTAGE), by_label[label][1]))
+
+
+def make_tuned_plan(name: str, search: Plan, data: str, model: str, label: str, seeds: Sequence[int]) -> Plan:
+    """Make the plan that measures the chosen setting beside no defense."""
+    panel, classes = PARTS[name]
+    chosen = next(each for each in search.raw["grid"]["defense"] if each["label"] == label)
+    raw = {
+        "title": f"RAID as searched: {model} on {data}",
+        "source": "raid2025 tables 2, 3 and 5",
+        "about": f"Chosen by `research/run_on_device.py` among the settings of {SEARCH}: {label}.",
+        "kind": "attribute",
+        "grid": {
+            "data": [data],
+            "model": [model],
+            "defense": ["none", chosen],
+            "target": ["gender"] if data == "ml-100k" else ["gender", "age3"],
+            "panel": [panel],
+            "seed": list(seeds),
+        },
+        "settings": {**search.raw["settings"], "classes": classes},
+    }
+    return Plan.parse(raw, name=f"{name}_{data.replace('-', '')}_{model}")
+
+
+def list_tuned_jobs(results: Results, search: Search, group: tuple[str, str], label: str) -> Iterator[Job]:
+    """List the cells of a chosen setting: the first target and the paper's attacker before the rest."""
+    for name in PARTS:
+        plan = make_tuned_plan(name, search.plan, *group, label, (0, 1, 2))
+        results.open(plan)
+        write_plan(results.folder / f"{plan.name}.json", plan)
+        for cell in plan.cells():
+            rank = 100 if name.endswith("paper") else 200
+            rank += 50 * (cell.target != "gender") + 10 * cell.seed + 5 * cell.choice("defense").is_undefended
+            yield rank, plan.name, cell
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write a plan down, to be kept among the plans."""
+    path.write_text(json.dumps(plan.raw, indent=1), encoding="utf-8")
+
+
+def list_fixed_jobs(results: Results, size: str) -> Iterator[Job]:
+    """List the cells that need no search, with the rank of each."""
+
+    def is_undefended(cell: Cell) -> bool:
+        return cell.choice("defense").is_undefended
+
+    rules: list[tuple[str, Callable[[Cell], int | None]]] = [
+        ("raid2025_table2", lambda c: (10 if c.seed == 0 else 60 + 10 * c.seed) if is_undefended(c) else None),
+        ("attrcloak2025_table5", lambda c: 110 + c.seed if is_undefended(c) else None),
+        ("raid2025_table5", lambda c: 230 + 10 * c.seed),
+        ("raid2025_table2", lambda c: None if is_undefended(c) or c.label("defense") == "raid" else 300 + 100 * c.seed),
+        ("dlmia2022_flawed", lambda c: 290 + c.seed),
+        ("raid2025_table3", lambda c: None if c.label("defense") == "raid" else 330 + 100 * c.seed),
+        ("attrcloak2025_table4", lambda c: 360 + 100 * c.seed),
+        ("dlmia2022_cross_general", lambda c: 380 + 100 * c.seed),
+        ("attrcloak2025_table7", lambda c: 390 + 100 * c.seed),
+        ("raid2025_table4", lambda c: 350),
+        ("raid2025_table10", lambda c: 395),
+    ]
+    for name, rank_cell in rules:
+        plan = read_plan(PLANS / f"{name}.toml", size)
+        results.open(plan)
+        ranked = ((rank_cell(cell), cell) for cell in plan.cells())
+        yield from ((rank, name, cell) for rank, cell in ranked if rank is not None)
+
+
+def start_sharing(folder: Path) -> bool:
+    """Start NVIDIA's service that lets processes share the GPU at the same time, where it works."""
+    os.environ.update(CUDA_MPS_PIPE_DIRECTORY=str(folder / "pipe"), CUDA_MPS_LOG_DIRECTORY=str(folder / "log"))
+    code = "import torch; print(float(torch.ones(9, device='cuda').sum()))"
+    try:
+        for name in ("pipe", "log"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, timeout=20, capture_output=True)
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
+    except (OSError, subprocess.SubprocessError):
+        stop_sharing()
+        for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
+            os.environ.pop(name, None)
+        return False
+    return True
+
+
+def stop_sharing() -> None:
+    """End that service."""
+    try:
+        subprocess.run(["nvidia-cuda-mps-control"], input=b"quit\n", timeout=20, capture_output=True)
+    except (OSError, subprocess.SubprocessError):
+        return
+
+
+def run_job(cache: Path, job: Job) -> Outcome:
+    """Run one cell in a worker, on one core."""
+    import torch
+
+    torch.set_num_threads(1)
+    return attempt_cell(cache, job[2])
+
+
+def run_all(options: argparse.Namespace, results: Results) -> None:
+    """Keep the workers busy with the most wanted cells until the time is over, then end them."""
+    end = time.monotonic() + options.seconds
+    search = Search.begin(read_plan(PLANS / f"{SEARCH}.toml", options.size))
+    results.open(search.plan)
+    # Trials of the model that trains longest come first.
+    longest = {"lightgcn": 0, "dmf": 1}
+    queue = [
+        (2 + longest.get(model, 2), SEARCH, cell) for (_, model), g in search.trials.items() for cell in g.values()
+    ]
+    queue += list_fixed_jobs(results, options.size)
+    opened = set[tuple[str, str]]()
+    started = {
+        cell.id for plan, store in results.stores.items() for _, _, cell in queue if cell.id in store.finished_ids()
+    }
+    running: dict[Future[Outcome], Job] = {}
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(options.workers, mp_context=context)
+    begun = time.monotonic()
+    try:
+        while time.monotonic() < end:
+            queue = [job for job in sorted(queue, key=lambda job: job[0]) if job[2].id not in started]
+            while queue and len(running) < options.workers:
+                job = queue.pop(0)
+                if job[2].id not in started:
+                    started.add(job[2].id)
+                    running[pool.submit(run_job, options.cache, job)] = job
+            if not running:
+                break
+            done, _ = wait(running, timeout=max(0.0, end - time.monotonic()), return_when=FIRST_COMPLETED)
+            for future in done:
+                rank, plan, cell = running.pop(future)
+                try:
+                    outcome = future.result()
+                except BrokenProcessPool:  # a worker died, of memory or of the device: what ran is begun again
+                    print("a worker died; the pool starts again", flush=True)
+                    started -= {job[2].id for job in [*running.values(), (rank, plan, cell)]}
+                    queue += [*running.values(), (rank, plan, cell)]
+                    running, pool = {}, ProcessPoolExecutor(options.workers, mp_context=context)
+                    break
+                result = results.keep(plan, cell, outcome)
+                report(time.monotonic() - begun, rank, plan, cell, outcome)
+                if plan == SEARCH:
+                    search.learn(cell, result)
+            for group in [g for g in search.trials if g not in opened]:
+                label = search.choose(group)
+                if label is not None:
+                    opened.add(group)
+                    print(f"chosen for {' '.join(group)}: {label}", flush=True)
+                    queue += list_tuned_jobs(results, search, group, label)
+    finally:
+        for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool has no way to end running work
+            process.kill()
+        pool.shutdown(wait=False, cancel_futures=True)
+        print(f"{len(running)} cells were cut off, {len(queue)} not begun", flush=True)
+
+
+def report(seconds: float, rank: int, plan: str, cell: Cell, outcome: Outcome) -> None:
+    """Print one line for a finished cell: what it is and its main numbers."""
+    names = [str(each["name"]) if isinstance(each, Mapping) else str(each) for each in cell.at.values()]
+    line: dict[str, Any] = {}
+    if outcome.failure is not None:
+        line = {"failed": outcome.failure.error[:200]}
+    elif outcome.result is not None:
+        wanted = ("ndcg@10", "ndcg_change@10")
+        line = {r.metric: round(r.estimate.value, 4) for r in outcome.result.records if r.metric in wanted}
+        scores = [r for r in outcome.result.records if r.metric in ("balanced_accuracy", "advantage")]
+        line |= {
+            f"{r.attack} {r.target}": round(r.estimate.value, 3) for r in scores if r.attack in ("headline", "raid-mlp")
+        }
+        line["s"] = {step: round(took) for step, took in outcome.timing.seconds.items()}
+    print(f"{seconds:6.0f} s  {rank}  {plan}  {' '.join(names)}  {line}", flush=True)
+
+
+def main() -> None:
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=520.0)
+    parser.add_argument("--workers", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=Path("studies"))
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "recveil_models")
+    parser.add_argument("--size", choices=("full", "smoke"), default="full")
+    options = parser.parse_args()
+    options.cache.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    shared = start_sharing(options.cache / "mps")
+    print(f"GPU shared by NVIDIA's service: {shared}", flush=True)
+    try:
+        run_all(options, Results(options.out))
+    finally:
+        if shared:
+            stop_sharing()
+
+
+if __name__ == "__main__":
+    main()
+    sys.stdout.flush()
+    os._exit(0)  # killed workers leave threads of the pool behind that would wait for them
