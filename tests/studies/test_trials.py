@@ -29,17 +29,17 @@ def test_only_spared_users_are_attacked_and_only_validation_items_ranked(
     make_trial: Callable[..., Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attacked, ranked = [], []
-    audit_attribute, rank = trials.audit_attribute, trials.ranking.rank
+    audit_target, rank = trials.audit_target, trials.ranking.rank
 
-    def watch_audit(x: Any, target: Any, *rest: Any, **more: Any) -> Any:
+    def watch_audit(cell: Any, x: Any, target: Any) -> Any:
         attacked.append(target.codes)
-        return audit_attribute(x, target, *rest, **more)
+        return audit_target(cell, x, target)
 
     def watch_rank(score: Any, held_out: Any, seen: Any, **more: Any) -> Any:
         ranked.append(held_out)
         return rank(score, held_out, seen, **more)
 
-    monkeypatch.setattr(trials, "audit_attribute", watch_audit)
+    monkeypatch.setattr(trials, "audit_target", watch_audit)
     monkeypatch.setattr(trials.ranking, "rank", watch_rank)
     cell = make_trial(0.8, scale=3.0)
     result, _ = run_cell(cell, tmp_path)
