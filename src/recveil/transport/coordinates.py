@@ -17,6 +17,7 @@ from recveil.core.types import FloatArray
 from recveil.transport.normal_scores import NormalScores
 from recveil.transport.polar_coordinates import PolarCoordinates
 from recveil.transport.row_keys import Keys, compute_row_keys
+from recveil.transport.tied_scores import draw_tied_scores
 
 __all__ = ["COORDINATES", "Coordinates"]
 
@@ -60,6 +61,15 @@ class Coordinates:
             return wide
         keys = compute_row_keys(wide) if keys is None else keys
         return self.scores.encode(wide if self.polar is None else self.polar.encode(wide), keys)
+
+    def encode_jointly(self, x: FloatArray, keys: Keys, rng: np.random.Generator) -> FloatArray:
+        """Return the coordinates of a whole table; tied values get scores that suit the rest of their row."""
+        scores = self.encode(x, keys)
+        if self.scores is None:
+            return scores
+        wide = np.asarray(x, dtype=np.float64)
+        ties = self.scores.find_ties(wide if self.polar is None else self.polar.encode(wide))
+        return draw_tied_scores(scores, ties, rng)
 
     def decode(self, z: FloatArray) -> FloatArray:
         """Return the rows that have these coordinates."""

@@ -1,7 +1,7 @@
 """Normal scores: each column on the scale of its own ranks, so that it has a normal distribution.
 
 Many users at one value (the zeros of a rectifier, a saturated unit) would show every move that depends on the class. On
-the scale of ranks they fill an interval, in random order, and the way back puts whatever stays in that interval at that
+the scale of ranks they fill an interval, and the way back puts whatever stays in that interval at that
 value again. Heavy tails and narrow peaks become smooth as well. The scale needs no label, so classes that are alike on
 it are alike in the table.
 """
@@ -17,6 +17,7 @@ from scipy.special import ndtr, ndtri
 
 from recveil.core.types import FloatArray
 from recveil.transport.row_keys import Keys, draw_uniforms
+from recveil.transport.tied_scores import Ties
 
 __all__ = ["NormalScores"]
 
@@ -55,14 +56,24 @@ class NormalScores:
         """Return the scores; rows with the value of several knots get one of their levels by their key."""
         scores = np.array(x, dtype=np.float64)
         for j in np.flatnonzero(self.varies):
-            values, knots = scores[:, j], self.knots[:, j]
-            first, last = np.searchsorted(knots, values), np.searchsorted(knots, values, "right") - 1
-            levels = np.interp(values, knots, self.levels)
-            tied = last > first
-            low, high = self.levels[first[tied]], self.levels[last[tied]]
+            levels = np.interp(scores[:, j], self.knots[:, j], self.levels)
+            tied, low, high = self._find_tied_levels(scores[:, j], int(j))
             levels[tied] = low + draw_uniforms(keys[tied], int(j)) * (high - low)
             scores[:, j] = ndtri(levels)
         return scores
+
+    def find_ties(self, x: FloatArray) -> list[Ties]:
+        """Find the rows with the value of several knots, and the scores that they may have."""
+        wide = np.asarray(x, dtype=np.float64)
+        found = [(int(j), *self._find_tied_levels(wide[:, j], int(j))) for j in np.flatnonzero(self.varies)]
+        return [Ties(j, rows, ndtri(low), ndtri(high)) for j, rows, low, high in found if len(rows)]
+
+    def _find_tied_levels(self, values: FloatArray, j: int) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
+        """Return the rows with the value of several knots of a column, and the first and last of their levels."""
+        knots = self.knots[:, j]
+        first, last = np.searchsorted(knots, values), np.searchsorted(knots, values, "right") - 1
+        rows = np.flatnonzero(last > first)
+        return rows, self.levels[first[rows]], self.levels[last[rows]]
 
     def decode(self, scores: FloatArray) -> FloatArray:
         """Return the values of these scores; no value lies beyond those that were met."""

@@ -67,6 +67,15 @@ METHODS = (
 AUTO = "auto"
 """The first coordinates in which learners find no more than chance, else those in which they find least."""
 
+Kinds = tuple[str, ...]
+"""Coordinates in which a table is carried, in turn."""
+
+MAX_TURNS = 2
+"""Turns: in the first each coordinates start from the undefended table, then from the best table so far."""
+
+TURN_SHARE = 0.5
+"""Share of the evidence that a further turn may leave. One that leaves more costs more than the trades it saves."""
+
 USERS_PER_ROUND = 75
 """Users for each round. With fewer rounds neighbors and trees still reveal the class; with more, neighbors are of
 another class more often than by chance, with 32 dimensions as with 128 (research/notes/sliced.md)."""
@@ -159,9 +168,12 @@ class Sliced(MapTransformer):
         start, labels = np.asarray(x, dtype=np.float64)[order], codes[order]
         if self.strength == 0 or all(cells.n_classes < 2 for cells in plan_cells(codes, minimum=0)):
             return np.asarray(x, dtype=np.float32).copy(), FittedMap([], self.strength, 0.0, x.shape[1])
-        kind, of_sample = self._choose_on_sample(start, labels, rng)
-        carried, fitted, found = self._choose_coordinates(start, labels, rng, kind, keep_map=keep_map)
-        evidence = found or of_sample
+        kinds, of_sample = self._choose_on_sample(start, labels, rng)
+        if kinds:
+            carried, fitted = self._carry_in_turn(start, labels, rng, kinds, keep_map=keep_map)
+            evidence = of_sample
+        else:
+            carried, fitted, _, evidence = self._choose_coordinates(start, labels, rng, keep_map=keep_map)
         if self.trade and len(x) <= MAX_TRADERS and (evidence is None or evidence.is_beyond_chance):
             joint = plan_cells(labels, minimum=0)[0].codes
             carried = carried[exchange_places(carried, joint, rng, device=resolve_device(self.device))]
@@ -179,34 +191,48 @@ class Sliced(MapTransformer):
 
     def _choose_on_sample(
         self, x: FloatArray, codes: IntArray, rng: np.random.Generator
-    ) -> tuple[str, ClassEvidence | None]:
-        """Return the coordinates to use; of a large table they are chosen on a sample, with what is left in it."""
-        if self.coordinates != AUTO or len(x) <= MAX_USERS_TO_CHOOSE:
-            return self.coordinates, None
+    ) -> tuple[Kinds, ClassEvidence | None]:
+        """Return the coordinates to use, if they are known; of a large table they are chosen on a sample."""
+        if self.coordinates != AUTO:
+            return (self.coordinates,), None
+        if len(x) <= MAX_USERS_TO_CHOOSE:
+            return (), None
         sample = np.sort(rng.permutation(len(x))[:USERS_TO_CHOOSE])
-        _, fitted, evidence = self._choose_coordinates(x[sample], codes[sample], rng, AUTO, keep_map=False)
-        return fitted.coordinates.kind, evidence
+        _, _, kinds, evidence = self._choose_coordinates(x[sample], codes[sample], rng, keep_map=False)
+        return kinds, evidence
 
     def _choose_coordinates(
-        self, x: FloatArray, codes: IntArray, rng: np.random.Generator, kind: str, *, keep_map: bool
-    ) -> tuple[FloatArray, FittedMap, ClassEvidence | None]:
-        """Carry the table in each coordinates, until learners find no more than chance; return the best."""
-        if kind != AUTO:
-            return *self._carry_classes(x, codes, rng, kind, keep_map=keep_map), None
-        best: tuple[FloatArray, FittedMap, ClassEvidence] | None = None
+        self, x: FloatArray, codes: IntArray, rng: np.random.Generator, *, keep_map: bool
+    ) -> tuple[FloatArray, FittedMap, Kinds, ClassEvidence]:
+        """Carry the table in each coordinates until learners find no more than chance; go on once from the best."""
         joint = plan_cells(codes, minimum=0)[0].codes
         known = np.flatnonzero(joint >= 0)
-        for name in COORDINATES:
-            carried, fitted = self._carry_classes(x, codes, rng, name, keep_map=keep_map)
-            rows = np.sort(rng.permutation(known)[:MAX_USERS_PER_PART])
-            labels = np.unique(joint[rows], return_inverse=True)[1]  # a sample may lack a rare class
-            evidence = weigh_evidence(carried[rows], labels, rng, resolve_device(self.device))
-            if best is None or evidence.statistic < best[2].statistic:
-                best = carried, fitted, evidence
-            if not evidence.is_beyond_chance:
-                break
+        best: tuple[FloatArray, FittedMap, Kinds, ClassEvidence] | None = None
+        goal = np.inf
+        for turn in range(MAX_TURNS):
+            reached = best
+            for name in COORDINATES:
+                begin, first, kinds = (x, None, ()) if reached is None else reached[:3]
+                carried, fitted = self._carry_classes(begin, codes, rng, name, keep_map=keep_map and turn == 0)
+                rows = np.sort(rng.permutation(known)[:MAX_USERS_PER_PART])
+                labels = np.unique(joint[rows], return_inverse=True)[1]  # a sample may lack a rare class
+                evidence = weigh_evidence(carried[rows], labels, rng, resolve_device(self.device))
+                if best is None or evidence.statistic < goal or not evidence.is_beyond_chance:
+                    best, goal = (carried, first or fitted, (*kinds, name), evidence), evidence.statistic
+                if not evidence.is_beyond_chance:
+                    return best
+            goal *= TURN_SHARE
         assert best is not None
         return best
+
+    def _carry_in_turn(
+        self, x: FloatArray, codes: IntArray, rng: np.random.Generator, kinds: Kinds, *, keep_map: bool
+    ) -> tuple[FloatArray, FittedMap]:
+        """Carry the table in each of these coordinates, from where the one before left it; the map is the first."""
+        carried, fitted = self._carry_classes(x, codes, rng, kinds[0], keep_map=keep_map)
+        for kind in kinds[1:]:
+            carried, _ = self._carry_classes(carried, codes, rng, kind, keep_map=False)
+        return carried, fitted
 
     def _carry_classes(
         self, x: FloatArray, codes: IntArray, rng: np.random.Generator, kind: str, *, keep_map: bool
@@ -218,7 +244,7 @@ class Sliced(MapTransformer):
         scaled = scale_to_norm(torch.from_numpy(x), norm).numpy()
         coordinates = Coordinates.fit(kind, scaled)
         keys = rng.integers(0, 2**64, len(x), dtype=np.uint64)  # equal users are not to be tied
-        start = torch.from_numpy(coordinates.encode(scaled, keys)).to(device)
+        start = torch.from_numpy(coordinates.encode_jointly(scaled, keys, rng)).to(device)
         partitions = [cells for cells in plan_cells(codes, minimum=2 * start.shape[1]) if cells.n_classes > 1]
         moved, stages = fit_stages(start, partitions, _fit_moments)
         for cells, count in _plan_turns(codes, partitions, self._choose_rounds(*start.shape)):
