@@ -91,9 +91,9 @@ def test_boosted_trees_are_those_of_scikit_learn_on_the_same_bins(K: int) -> Non
     """The values are binned once and scikit-learn's own binning is passed over: its trees must be the same."""
     x, secret = make_planted_leak(2000, 5, K, 1.0, rng=np.random.default_rng(K))
     x, y = x.astype(np.float64), secret.codes
-    numbers = assign_bins(x, compute_bin_edges(x[:1000], 63))
+    numbers = assign_bins(x, compute_bin_edges(x[:1000], 127))
     own = HistGradientBoostingClassifier(
-        max_iter=60, max_leaf_nodes=15, max_bins=63, class_weight="balanced", early_stopping=False, random_state=0
+        max_iter=60, max_leaf_nodes=15, max_bins=127, class_weight="balanced", early_stopping=False, random_state=0
     ).fit(numbers[:1000], y[:1000])
     np.testing.assert_allclose(_guess_half(x, y), own.predict_proba(numbers[1000:]), atol=1e-5)
 

@@ -39,7 +39,7 @@ class BoostedTrees:
     The bins are quantiles of all users that any task learns from; no class is looked at for them.
     """
 
-    bins: Annotated[Count, Field(ge=2, le=255)] = 63
+    bins: Annotated[Count, Field(ge=2, le=255)] = 127
     iterations: Count = 60
     max_leaves: Annotated[Count, Field(ge=2)] = 15
     rate: PositiveFloat = 0.1
