@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from recveil.attacks.attribute.classic import Boosted
-from recveil.attacks.attribute.classifiers import Classifier, ClassifierAttack, as_attack
+from recveil.attacks.attribute.boosting import BoostedTrees
+from recveil.attacks.attribute.classifiers import Classifier, as_attack
 from recveil.attacks.attribute.neural import Logistic
 from recveil.attacks.attribute.tasks import Attack, Task
 from recveil.audits.attribute.audit import audit_attribute
@@ -96,7 +96,7 @@ def measure_leak(x: FloatArray, secret: Attribute, attack: Attack | None = None)
 
 def measure_tree_leak(x: FloatArray, secret: Attribute) -> float:
     """Measure the advantage of boosted trees, which find more than linear attacks."""
-    return measure_leak(x, secret, ClassifierAttack(Boosted))
+    return measure_leak(x, secret, BoostedTrees())
 
 
 def seal_array(array: Any) -> Any:

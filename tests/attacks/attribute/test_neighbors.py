@@ -7,6 +7,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
+from recveil.attacks.attribute import neighbors
 from recveil.attacks.attribute.neighbors import Neighbors
 from recveil.attacks.attribute.tasks import Task
 from recveil.testing.worlds import make_planted_leak
@@ -51,3 +52,21 @@ def test_of_many_users_a_sample_with_every_class_votes() -> None:
     [found] = guess(x, y, [Task(np.arange(1900), np.arange(1900, 2000))], k=5, max_users=100)
     assert found[-1].argmax() == 1
     assert found[:-1].argmax(1).mean() < 0.5
+
+
+def test_a_table_is_searched_once_for_all_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = []
+    search = neighbors.NearestNeighbors.kneighbors
+    monkeypatch.setattr(
+        neighbors.NearestNeighbors, "kneighbors", lambda *given, **kw: searches.append(1) or search(*given, **kw)
+    )
+    x, secret = make_planted_leak(300, 3, 2, 2.0, rng=np.random.default_rng(5))
+    order = np.random.default_rng(0).permutation(300)
+    halves = [[Task(order[a::2], order[1 - a :: 2]) for a in (0, 1)], [Task(order[:150], order[150:])]]
+    halves[1].append(Task(order[150:], order[:150]))
+    first, second = (guess(x, secret.codes, tasks) for tasks in halves)
+    assert len(searches) == 1
+    assert not np.array_equal(first[0], second[0])
+    x[0] += 1e-3
+    guess(x, secret.codes, halves[0])
+    assert len(searches) == 2

@@ -1,20 +1,17 @@
-"""Quadratic discriminant and boosted trees, with equal priors."""
+"""Quadratic discriminant with equal priors, and what classifiers share: weights, bins and beliefs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Self
+from typing import Self
 
 import numpy as np
-from pydantic import Field
-from sklearn.ensemble import HistGradientBoostingClassifier
 
-from recveil.core.option_types import Count, PositiveFloat, SeedNumber
+from recveil.core.option_types import PositiveFloat, SeedNumber
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
 __all__ = [
-    "Boosted",
     "Quadratic",
     "assign_bins",
     "compute_balanced_weights",
@@ -23,19 +20,7 @@ __all__ = [
     "softmax_margins",
 ]
 
-METHODS = (
-    AttackTraits("qda", builder="Quadratic", panels=("fast", "full"), rank=50),
-    AttackTraits("trees", builder="Boosted", panels=("fast", "two-releases"), rank=130),
-    AttackTraits(
-        "boosting",
-        builder="Boosted",
-        summary="Histogram gradient boosting: 100 trees of eight leaves.",
-        options={"iterations": 100, "max_leaves": 8},
-        panels=("full",),
-        is_python_bound=True,
-        rank=140,
-    ),
-)
+METHODS = (AttackTraits("qda", builder="Quadratic", panels=("fast", "full"), rank=50),)
 
 
 @dataclass
@@ -67,42 +52,6 @@ class Quadratic:
         """Return the posterior of each class under equal priors."""
         distances = [np.square((x - m) @ w).sum(1) for m, w in zip(self._means, self._whitening, strict=True)]
         return softmax(-0.5 * np.stack(distances, 1) - self._logdet)
-
-
-@dataclass
-class Boosted:
-    """Histogram gradient boosting on values binned by the training users' quantiles.
-
-    scikit-learn computes weighted quantiles one by one, which on a few thousand users takes ten times as long as the
-    trees; it accepts values that are bin numbers as they are.
-    """
-
-    seed: SeedNumber = 0
-    bins: Annotated[Count, Field(ge=2, le=255)] = 127
-    iterations: Count = 60
-    max_leaves: Annotated[Count, Field(ge=2)] = 15
-    rate: PositiveFloat = 0.1
-    _edges: FloatArray = field(init=False, repr=False)
-    _trees: HistGradientBoostingClassifier = field(init=False, repr=False)
-
-    def fit(self, x: FloatArray, y: IntArray) -> Self:
-        """Bin the values and grow the trees."""
-        self._edges = compute_bin_edges(x, self.bins)
-        self._trees = HistGradientBoostingClassifier(
-            max_iter=self.iterations,
-            learning_rate=self.rate,
-            max_leaf_nodes=self.max_leaves,
-            max_bins=self.bins,
-            class_weight="balanced",
-            early_stopping=False,
-            random_state=self.seed,
-        ).fit(assign_bins(x, self._edges), y)
-        return self
-
-    def predict_proba(self, x: FloatArray) -> FloatArray:
-        """Return the beliefs of the trees."""
-        guess: FloatArray = self._trees.predict_proba(assign_bins(x, self._edges))
-        return guess
 
 
 def compute_balanced_weights(y: IntArray) -> FloatArray:

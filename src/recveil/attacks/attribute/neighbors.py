@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,12 @@ BLOCK_ROWS = 10_000
 SPARE_NEIGHBORS = 1.5
 """Neighbors that are searched, relative to those of which `k` are expected among the training users of a task."""
 
+DEPTH_STEP = 16
+"""Numbers of neighbors that are searched are multiples of this, so that repeats whose folds differ by a user agree."""
+
+_LAST_SEARCH: dict[str, IntArray] = {}
+"""Neighbors by a digest of the search: the repeats of an audit search the same table, one after the other."""
+
 
 @dataclass(frozen=True)
 class Neighbors:
@@ -49,14 +56,14 @@ class Neighbors:
         is_known = [np.isin(known, task.train) for task in tasks]
         guesses = [np.empty((len(task.test), n_classes), dtype=np.float32) for task in tasks]
         table = _scale(scaler, x[known])
-        search = NearestNeighbors(algorithm="brute").fit(table)
         share = min(float(flags.mean()) for flags in is_known)
-        depth = min(len(known), int(SPARE_NEIGHBORS * self.k / share) + self.k)
+        depth = int(SPARE_NEIGHBORS * self.k / share) + self.k
+        depth = min(len(known), -(-depth // DEPTH_STEP) * DEPTH_STEP)
         users = np.unique(np.concatenate([task.test for task in tasks]))
         for start in track_progress(range(0, len(users), BLOCK_ROWS), "attacking: knn", -(-len(users) // BLOCK_ROWS)):
             block = users[start : start + BLOCK_ROWS]
             rows = _scale(scaler, x[block])
-            near = search.kneighbors(rows, depth, return_distance=False)
+            near = _search_neighbors(table, rows, depth)
             for task, flags, guess in zip(tasks, is_known, guesses, strict=True):
                 place = np.flatnonzero((task.test >= block[0]) & (task.test <= block[-1]))
                 of_block = np.searchsorted(block, task.test[place])
@@ -87,6 +94,21 @@ class Neighbors:
             again = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(table[positions])
             voters[is_short] = positions[again.kneighbors(rows[is_short], return_distance=False)]
         return voters
+
+
+def _search_neighbors(table: FloatArray, rows: FloatArray, depth: int) -> IntArray:
+    """Return the numbers of the rows of `table` that are nearest to each of `rows`; the last answer is kept."""
+    digest = hashlib.blake2b(repr((table.shape, rows.shape, depth)).encode())
+    for array in (table, rows):
+        digest.update(np.ascontiguousarray(array).data)
+    key = digest.hexdigest()
+    near = _LAST_SEARCH.get(key)
+    if near is None:
+        search = NearestNeighbors(algorithm="brute").fit(table)
+        near = np.asarray(search.kneighbors(rows, depth, return_distance=False))
+        _LAST_SEARCH.clear()
+        _LAST_SEARCH[key] = near
+    return near
 
 
 def _scale(scaler: StandardScaler, x: FloatArray) -> FloatArray:
