@@ -1,14 +1,15 @@
 """The strongest attacks on `dp-cov` that we know, by what the attacker sees. One JSON line for each seed.
 
 The target is trained on a random half of all users. The attacker knows the mechanism and the released items, simulates
-the release for other halves and compares one statistic of each user (offline LiRA), times the weight of the user's row
-in the matrix, since rows of little weight show little:
+the release for other halves and compares one statistic of each user (offline LiRA):
 
-- `scores`: x'Mx for the user's row x, from the scores of all items, which are Mx.
-- `item side`: y'Gy, where y is what is left of x without popularity and G the kept directions with their eigenvalues.
-  The attacker sees the item vectors, and simulates with the released popularity.
-- `noisy matrix`: y'Gy with all of the noisy matrix off its diagonal, which `dp-cov` does not
-  release. It shows how tight the bound is.
+- `scores`: x'Mx for the user's row x, from the scores of all items, which are Mx, times the weight of the user in the
+  released matrix, since users of little weight show little.
+- `score matrix`: the inner product of M and of what the user adds to the released matrix. The attacker folds in
+  histories of single items, and so sees M.
+- `item side`: the same product with G, the kept directions with their eigenvalues. The attacker sees the item vectors.
+- `noisy matrix`: the same with all of the noisy matrix off its diagonal, which `dp-cov` does not release. It shows how
+  tight the bound is.
 
     RECVEIL_DATA=... python benchmarks/private_adaptive.py --options '{"epsilon": 2.0}' --references 64 --jobs 5
 """
@@ -18,7 +19,7 @@ import json
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,22 @@ from recveil.attacks.membership.reference_rows import EvidenceRows
 from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
 from recveil.audits.membership.references import draw_halves
 from recveil.core.random import make_generator
-from recveil.core.types import FloatArray, IntArray
+from recveil.core.types import BoolArray, FloatArray
 from recveil.data.member_split import MemberPart
 from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.metrics.empirical_epsilon import estimate_epsilon
 from recveil.metrics.roc import estimate_auc, estimate_tpr_at_fpr
 from recveil.models.construction import make_model
-from recveil.models.dp_cov import KEPT_PART_OF_EDGE, PrivateCovariance, compute_residual_gram, estimate_directions
-from recveil.models.private_release import add_symmetric_noise, scale_rows
+from recveil.models.dp_cov import (
+    KEPT_PART_OF_EDGE,
+    PrivateCovariance,
+    compute_residual_gram,
+    estimate_directions,
+    scale_pairs,
+    weigh_lengths,
+)
+from recveil.models.nearby_pairs import NearbyPairs, project_out
+from recveil.models.private_release import add_symmetric_noise, clip_histories, scale_rows
 from recveil.models.sampling import build_interaction_matrix
 
 DELTA = 1e-5
@@ -44,11 +53,64 @@ Statistics = dict[str, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Simulator:
-    """Rows of all users over the released items, and the mechanism."""
+class RowMatrices:
+    """What each user adds to the released matrix: y y', where y is the user's row without popularity."""
 
     rows: sparse.csr_array
     popular: FloatArray
+    full_weight_items: int
+
+    @property
+    def norms(self) -> FloatArray:
+        """Norm of what each user adds."""
+        return weigh_lengths(np.diff(self.rows.indptr), self.full_weight_items)
+
+    def sum_users(self, users: BoolArray) -> FloatArray:
+        """Sum what these users add."""
+        return compute_residual_gram(self.rows[np.flatnonzero(users)], self.popular, self.full_weight_items)
+
+    def multiply(self, matrix: FloatArray) -> FloatArray:
+        """Compute the inner product of what each user adds with a matrix."""
+        along = np.asarray(self.rows @ self.popular)
+        squares = np.asarray(self.rows.multiply(self.rows).sum(1)).ravel() - along**2
+        products = self.rows @ project_out(matrix, self.popular)
+        energy = np.asarray(self.rows.multiply(products).sum(1)).ravel()
+        return np.asarray(self.norms * energy / np.maximum(squares, 1e-9))
+
+
+@dataclass(frozen=True, eq=False)
+class PairMatrices:
+    """What each user adds to the released matrix where items count together by nearness in time."""
+
+    pairs: NearbyPairs
+    popular: FloatArray
+    full_weight_items: int
+
+    @property
+    def norms(self) -> FloatArray:
+        """Norm of what each user adds."""
+        return weigh_lengths(self.pairs.lengths, self.full_weight_items)
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """Factor of each user's pairs."""
+        return scale_pairs(self.pairs, self.popular, self.full_weight_items)
+
+    def sum_users(self, users: BoolArray) -> FloatArray:
+        """Sum what these users add."""
+        return self.pairs.sum_matrices(self.scale * users, self.popular)
+
+    def multiply(self, matrix: FloatArray) -> FloatArray:
+        """Compute the inner product of what each user adds with a matrix."""
+        return self.scale * self.pairs.multiply(project_out(matrix, self.popular))
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """Rows of all users over the released items, what they add to the matrix, and the mechanism."""
+
+    rows: sparse.csr_array
+    added: RowMatrices | PairMatrices
     noise: float
     model: PrivateCovariance
 
@@ -59,14 +121,18 @@ class Simulator:
         items = np.flatnonzero(target.is_known)
         seen = target.history.take(target.is_known[target.history.item])
         seen = replace(seen, item=np.searchsorted(items, seen.item), item_ids=seen.item_ids[items])
+        seen = clip_histories(seen, model.max_history)
         rows = scale_rows(build_interaction_matrix(seen, model.recency))
         popular = np.asarray(model.item_vectors_[model.released_items_, 0], dtype=np.float64)
-        return cls(rows, popular / np.linalg.norm(popular), model.guarantee_.releases[2].noise, model)
+        popular /= np.linalg.norm(popular)
+        added: RowMatrices | PairMatrices = RowMatrices(rows, popular, model.full_weight_items)
+        if model.span is not None:
+            added = PairMatrices(NearbyPairs.find(seen, model.span), popular, model.full_weight_items)
+        return cls(rows, added, model.guarantee_.releases[2].noise, model)
 
-    def draw_matrix(self, users: IntArray, rng: np.random.Generator) -> FloatArray:
+    def draw_matrix(self, users: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Draw the noisy matrix of these users."""
-        rows, full = self.rows[users], self.model.full_weight_items
-        gram = add_symmetric_noise(compute_residual_gram(rows, self.popular, full), self.noise, rng)
+        gram = add_symmetric_noise(self.added.sum_users(users), self.noise, rng)
         np.fill_diagonal(gram, 0.0)
         return gram
 
@@ -74,19 +140,15 @@ class Simulator:
         """Compute what each attacker compares, for all users."""
         size = self.model.embedding_size - 1
         vectors = estimate_directions(gram, self.noise, max_directions=size, reg=self.model.reg)
-        along = np.asarray(self.rows @ self.popular)
-        squares = np.asarray(self.rows.multiply(self.rows).sum(1)).ravel()
-        scale = np.sqrt(np.maximum(squares - along**2, 1e-9))[:, None]
         values, directions = linalg.eigh(gram)
-        left = (np.asarray(self.rows @ directions) - np.outer(along, self.popular @ directions)) / scale
         kept = values > KEPT_PART_OF_EDGE * 2 * self.noise * np.sqrt(len(gram) / 2)
-        weight = np.minimum(1.0, np.diff(self.rows.indptr) / self.model.full_weight_items)
-        statistics = {
-            "scores": along**2 + np.square(np.asarray(self.rows @ vectors)).sum(1),
-            "item side": np.square(left[:, kept]) @ values[kept],
-            "noisy matrix": np.square(left) @ values,
+        along = np.asarray(self.rows @ self.added.popular)
+        return {
+            "scores": self.added.norms * (along**2 + np.square(np.asarray(self.rows @ vectors)).sum(1)),
+            "score matrix": self.added.multiply(vectors @ vectors.T),
+            "item side": self.added.multiply((directions[:, kept] * values[kept]) @ directions[:, kept].T),
+            "noisy matrix": self.added.multiply(gram),
         }
-        return {name: weight * values for name, values in statistics.items()}
 
 
 def attack_target(data_name: str, options: dict[str, Any], references: int, seed: int) -> dict[str, Any]:
@@ -98,10 +160,10 @@ def attack_target(data_name: str, options: dict[str, Any], references: int, seed
     assert isinstance(model, PrivateCovariance)
     target = train_platform(MemberPart(data, member), model, ServingPolicy(k=1), rng=rng.spawn(1)[0])
     simulator, rng = Simulator.watch(target, model), make_generator(seed, "halves", "references")
-    # Given its items, the target's matrix is drawn once more: all three attackers then see parts of the same one.
-    observed = simulator.compute_statistics(simulator.draw_matrix(np.flatnonzero(member), rng))
+    # Given its items, the target's matrix is drawn once more: all attackers then see parts of the same one.
+    observed = simulator.compute_statistics(simulator.draw_matrix(member, rng))
     inside = draw_halves(data.n_users, references, rng)
-    drawn = [simulator.compute_statistics(simulator.draw_matrix(np.flatnonzero(half), rng)) for half in inside.T]
+    drawn = [simulator.compute_statistics(simulator.draw_matrix(half, rng)) for half in inside.T]
     scores = {
         name: compute_standard_scores(
             EvidenceRows(np.stack([d[name] for d in drawn], axis=1), inside, value), spread="pooled"
