@@ -84,6 +84,32 @@ def test_the_worst_user_by_search_changes_the_matrix_by_no_more_than_claimed() -
     assert max(-result.fun for result in found) == pytest.approx(1.0, abs=1e-6)
 
 
+def test_a_history_that_lies_almost_in_the_popular_direction_never_adds_more_than_claimed() -> None:
+    rng = np.random.default_rng(0)
+    single, long = (NearbyPairs.find(make_histories([list(range(n))], 400), 2.0) for n in (2, 10))
+    for share in np.logspace(-8, 0, 60):
+        # All weight but a small share lies on one item, so that rounding is most of what is left of its pairs.
+        direction = share * rng.random(400)
+        direction[0] = 1.0
+        direction /= np.linalg.norm(direction)
+        for pairs in (single, long):
+            added = pairs.sum_matrices(scale_pairs(pairs, direction, 1), direction)
+            assert np.linalg.norm(added) <= 1 + 1e-9
+
+
+def test_users_add_the_same_whoever_else_is_there_and_in_any_order_of_rows() -> None:
+    rng = np.random.default_rng(0)
+    histories, direction = draw_histories(8, 20, rng), draw_direction(20, rng)
+
+    def add_up(data: Dataset) -> FloatArray:
+        pairs = NearbyPairs.find(data, 3.0)
+        return pairs.sum_matrices(scale_pairs(pairs, direction, 12), direction)
+
+    data = make_histories(histories, 20)
+    alone = [add_up(data.take(data.user == user)) for user in range(8)]
+    assert np.allclose(add_up(data), np.sum(alone, axis=0), atol=1e-12)
+
+
 def test_a_user_counts_less_with_few_items_and_nothing_where_only_popularity_is_left() -> None:
     direction = np.eye(30)[29]
     pairs = NearbyPairs.find(make_histories([[0], [0, 1], list(range(10)), list(range(20))], 30), 3.0)

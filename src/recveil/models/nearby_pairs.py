@@ -18,8 +18,8 @@ __all__ = ["NearbyPairs", "project_out"]
 
 SPANS_OF_PAIRS = 4
 """Items further apart than so many spans count as no pair."""
-MIN_RESIDUAL_SHARE = 1e-9
-"""Share of a squared norm under which rounding is all that is left."""
+MIN_RESIDUAL_SHARE = 1e-6
+"""Share of a squared norm under which a user adds nothing: rounding there could lift the norm above what is claimed."""
 
 
 @dataclass(frozen=True, eq=False)
