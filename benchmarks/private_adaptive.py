@@ -1,14 +1,18 @@
 """The strongest attacks on `dp-cov` that we know, by what the attacker sees. One JSON line for each seed.
 
-The target is trained on a random half of all users. The attacker knows the mechanism and the released items, simulates
-the release for other halves and compares one statistic of each user (offline LiRA), times the weight of the user's row
-in the matrix, since rows of little weight show little:
+The target is trained on a random half of all users. The attacker knows the mechanism and the released items, and
+simulates the releases for other halves (`private_simulator.py`). Statistics of each user are compared with those of the
+halves without the user (offline LiRA). A logistic regression, learned on the simulated halves, weighs the statistics
+that an attacker has:
 
-- `scores`: x'Mx for the user's row x, from the scores of all items, which are Mx.
-- `item side`: y'Gy, where y is what is left of x without popularity and G the kept directions with their eigenvalues.
-  The attacker sees the item vectors, and simulates with the released popularity.
-- `noisy matrix`: y'Gy with all of the noisy matrix off its diagonal, which `dp-cov` does not
-  release. It shows how tight the bound is.
+- `scores`: those of the user's own scores of all items, which are Mx for the user's row x.
+- `score matrix`: the attacker folds in histories of single items, and so sees M; it is compared with what the user adds
+  to the released matrix, and its popular direction with what the user adds to the counts.
+- `item vectors`: the kept directions with their eigenvalues, and the direction of the counts.
+- `noisy releases`: all of the noisy matrix off its diagonal, which `dp-cov` does not release. It shows how tight the
+  bound is.
+
+`by items` repeats the AUC of the item vectors for thirds of users by their number of released items.
 
     RECVEIL_DATA=... python benchmarks/private_adaptive.py --options '{"epsilon": 2.0}' --references 64 --jobs 5
 """
@@ -17,76 +21,61 @@ import argparse
 import json
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from private_simulator import Simulator, Statistics
+from sklearn.linear_model import LogisticRegression
 
-from recveil.attacks.membership.lira import compute_standard_scores
-from recveil.attacks.membership.reference_rows import EvidenceRows
-from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
+from recveil.audits.membership.platforms import ServingPolicy, train_platform
 from recveil.audits.membership.references import draw_halves
 from recveil.core.random import make_generator
-from recveil.core.types import FloatArray, IntArray
+from recveil.core.types import BoolArray, FloatArray
 from recveil.data.member_split import MemberPart
 from recveil.data.sources.catalog import load_dataset_or_demo
 from recveil.metrics.empirical_epsilon import estimate_epsilon
 from recveil.metrics.roc import estimate_auc, estimate_tpr_at_fpr
 from recveil.models.construction import make_model
-from recveil.models.dp_cov import KEPT_PART_OF_EDGE, PrivateCovariance, compute_residual_gram, estimate_directions
-from recveil.models.private_release import add_symmetric_noise, scale_rows
-from recveil.models.sampling import build_interaction_matrix
+from recveil.models.dp_cov import PrivateCovariance
 
 DELTA = 1e-5
-Statistics = dict[str, FloatArray]
+OWN_SCORES = ["self-score", "weighted self-score", "evenly weighted score"]
+ATTACKERS = {
+    "scores": OWN_SCORES,
+    "score matrix": [*OWN_SCORES, "score matrix", "counts"],
+    "item vectors": [*OWN_SCORES, "score matrix", "item side", "counts"],
+    "noisy releases": ["noisy matrix", "counts"],
+}
 
 
-@dataclass(frozen=True, eq=False)
-class Simulator:
-    """Rows of all users over the released items, and the mechanism."""
+def score_users(
+    observed: Statistics, drawn: list[Statistics], inside: BoolArray, names: list[str], norms: FloatArray
+) -> FloatArray:
+    """Score users by statistics that are weighed on simulated halves.
 
-    rows: sparse.csr_array
-    popular: FloatArray
-    noise: float
-    model: PrivateCovariance
-
-    @classmethod
-    def watch(cls, target: TrainedPlatform, model: PrivateCovariance) -> "Simulator":
-        """Take from a trained target what its attacker knows."""
-        assert model.guarantee_ is not None
-        items = np.flatnonzero(target.is_known)
-        seen = target.history.take(target.is_known[target.history.item])
-        seen = replace(seen, item=np.searchsorted(items, seen.item), item_ids=seen.item_ids[items])
-        rows = scale_rows(build_interaction_matrix(seen, model.recency))
-        popular = np.asarray(model.item_vectors_[model.released_items_, 0], dtype=np.float64)
-        return cls(rows, popular / np.linalg.norm(popular), model.guarantee_.releases[2].noise, model)
-
-    def draw_matrix(self, users: IntArray, rng: np.random.Generator) -> FloatArray:
-        """Draw the noisy matrix of these users."""
-        rows, full = self.rows[users], self.model.full_weight_items
-        gram = add_symmetric_noise(compute_residual_gram(rows, self.popular, full), self.noise, rng)
-        np.fill_diagonal(gram, 0.0)
-        return gram
-
-    def compute_statistics(self, gram: FloatArray) -> Statistics:
-        """Compute what each attacker compares, for all users."""
-        size = self.model.embedding_size - 1
-        vectors = estimate_directions(gram, self.noise, max_directions=size, reg=self.model.reg)
-        along = np.asarray(self.rows @ self.popular)
-        squares = np.asarray(self.rows.multiply(self.rows).sum(1)).ravel()
-        scale = np.sqrt(np.maximum(squares - along**2, 1e-9))[:, None]
-        values, directions = linalg.eigh(gram)
-        left = (np.asarray(self.rows @ directions) - np.outer(along, self.popular @ directions)) / scale
-        kept = values > KEPT_PART_OF_EDGE * 2 * self.noise * np.sqrt(len(gram) / 2)
-        weight = np.minimum(1.0, np.diff(self.rows.indptr) / self.model.full_weight_items)
-        statistics = {
-            "scores": along**2 + np.square(np.asarray(self.rows @ vectors)).sum(1),
-            "item side": np.square(left[:, kept]) @ values[kept],
-            "noisy matrix": np.square(left) @ values,
-        }
-        return {name: weight * values for name, values in statistics.items()}
+    Args:
+        observed: statistics of all users by the target.
+        drawn: the same by each simulated half.
+        inside: which users are in which half.
+        names: the statistics that the attacker has.
+        norms: how much each user adds to the matrix.
+    """
+    n_without = (~inside).sum(1, keepdims=True)
+    features, observed_features = [], []
+    for name in names:
+        values = np.stack([statistics[name] for statistics in drawn], axis=1)
+        mean = np.where(inside, 0, values).sum(1, keepdims=True) / n_without
+        # The mean holds each half without the user itself, which makes its distance smaller by 1 / n_without.
+        distance = (values - mean) * np.where(inside, 1, n_without / (n_without - 1))
+        spread = float(np.sqrt(np.square(distance[~inside]).mean())) or 1.0
+        features.append(distance / spread)
+        observed_features.append((observed[name] - mean[:, 0]) / spread)
+    # Users who add much exceed by more when they are inside: the threshold between both depends on what they add.
+    weigh = LogisticRegression(C=np.inf).fit(
+        np.stack([*(f.ravel() for f in features), np.repeat(norms**2, inside.shape[1])], axis=1), inside.ravel()
+    )
+    return np.asarray(weigh.decision_function(np.stack([*observed_features, norms**2], axis=1)))
 
 
 def attack_target(data_name: str, options: dict[str, Any], references: int, seed: int) -> dict[str, Any]:
@@ -98,29 +87,41 @@ def attack_target(data_name: str, options: dict[str, Any], references: int, seed
     assert isinstance(model, PrivateCovariance)
     target = train_platform(MemberPart(data, member), model, ServingPolicy(k=1), rng=rng.spawn(1)[0])
     simulator, rng = Simulator.watch(target, model), make_generator(seed, "halves", "references")
-    # Given its items, the target's matrix is drawn once more: all three attackers then see parts of the same one.
-    observed = simulator.compute_statistics(simulator.draw_matrix(np.flatnonzero(member), rng))
+    # Given its items and counts, the target's matrix is drawn once more: all attackers then see parts of the same one.
+    observed = simulator.draw_statistics(member, rng, popular=simulator.added.popular)
     inside = draw_halves(data.n_users, references, rng)
-    drawn = [simulator.compute_statistics(simulator.draw_matrix(np.flatnonzero(half), rng)) for half in inside.T]
-    scores = {
-        name: compute_standard_scores(
-            EvidenceRows(np.stack([d[name] for d in drawn], axis=1), inside, value), spread="pooled"
-        )
-        for name, value in observed.items()
-    }
+    drawn = [simulator.draw_statistics(half, rng) for half in inside.T]
+    norms = simulator.added.norms
+    scores = {name: score_users(observed, drawn, inside, seen, norms) for name, seen in ATTACKERS.items()}
     line: dict[str, Any] = {"data": data_name, "options": options, "references": references, "seed": seed}
-    for name, score in scores.items():
-        auc, rates = estimate_auc(member, score), estimate_tpr_at_fpr(member, score, 0.01)
-        proved = estimate_epsilon(member, {name: score}, delta=DELTA, rng=make_generator(seed, "halves", name))
-        line[name] = {
-            "auc": [round(x, 4) for x in (auc.value, auc.low, auc.high)],
-            "tpr": None if rates is None else round(rates.tpr.value, 4),
-            "epsilon proved": round(proved.epsilon, 3),
-        }
+    line |= {name: describe_attack(member, score, seed, name) for name, score in scores.items()}
+    single = {name: score_users(observed, drawn, inside, [name], norms) for name in observed}
+    line["single statistics"] = {name: round(estimate_auc(member, score).value, 4) for name, score in single.items()}
+    line["by items"] = measure_by_items(member, scores["item vectors"], np.diff(simulator.rows.indptr))
     guarantee = model.guarantee_
     assert guarantee is not None
     line["bound"] = {"auc": round(guarantee.max_auc, 4), "tpr": round(guarantee.max_tpr_at_1_percent_fpr, 4)}
     return {**line, "items": guarantee.n_released_items, "cpu_s": round(time.process_time() - begin, 1)}
+
+
+def describe_attack(member: BoolArray, score: FloatArray, seed: int, name: str) -> dict[str, Any]:
+    """Measure an attack."""
+    auc, rates = estimate_auc(member, score), estimate_tpr_at_fpr(member, score, 0.01)
+    proved = estimate_epsilon(member, {name: score}, delta=DELTA, rng=make_generator(seed, "halves", name))
+    return {
+        "auc": [round(x, 4) for x in (auc.value, auc.low, auc.high)],
+        "tpr": None if rates is None else [round(x, 4) for x in (rates.tpr.value, rates.tpr.low, rates.tpr.high)],
+        "epsilon proved": round(proved.epsilon, 3),
+    }
+
+
+def measure_by_items(member: BoolArray, score: FloatArray, n_items: FloatArray) -> dict[str, list[float]]:
+    """Measure the attack on thirds of users by their number of released items."""
+    low, high = np.quantile(n_items, [1 / 3, 2 / 3])
+    parts = {f"under {low:.0f}": n_items < low, f"{high:.0f} or more": n_items >= high}
+    parts["between"] = ~np.any(list(parts.values()), axis=0)
+    aucs = {name: estimate_auc(member[part], score[part]) for name, part in parts.items()}
+    return {name: [round(x, 4) for x in (auc.value, auc.low, auc.high)] for name, auc in aucs.items()}
 
 
 def main() -> None:

@@ -9,15 +9,16 @@ from typing import ClassVar
 import numpy as np
 from scipy import linalg, sparse
 
-from recveil.core.option_types import Count, NonNegativeFloat
+from recveil.core.option_types import Count, NonNegativeFloat, PositiveFloat
 from recveil.core.privacy_parts import GaussianRelease
 from recveil.core.traits import ModelTraits
-from recveil.core.types import Dataset, FloatArray
+from recveil.core.types import Dataset, FloatArray, IntArray
+from recveil.models.nearby_pairs import NearbyPairs
 from recveil.models.private_items import LearnedItems, PrivateItemModel
 from recveil.models.private_release import HeadItems, add_symmetric_noise, scale_rows
 from recveil.models.sampling import build_interaction_matrix
 
-__all__ = ["PrivateCovariance", "compute_residual_gram", "estimate_directions"]
+__all__ = ["PrivateCovariance", "compute_residual_gram", "estimate_directions", "scale_pairs", "weigh_lengths"]
 
 METHODS = (
     ModelTraits(
@@ -31,11 +32,11 @@ METHODS = (
 
 KEPT_PART_OF_EDGE = 0.7
 """Directions with smaller eigenvalues are dropped; chosen on validation items."""
-MIN_RESIDUAL = 1e-9
-"""Squared norm of a row without a direction, under which rounding is all that is left."""
+MIN_RESIDUAL = 1e-6
+"""Squared norm under which what is left of a row adds nothing: rounding there could lift it above what is claimed."""
 
-TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {"ml-1m": {"recency": 3.0, "full_weight_items": 40}}
-"""Options by data set, chosen on its validation items, the second also on simulated attacks."""
+TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {"ml-1m": {"recency": 3.0, "full_weight_items": 120, "span": 8.0}}
+"""Options by data set, chosen on its validation items; all but the first also on simulated attacks."""
 
 
 @dataclass
@@ -51,14 +52,20 @@ class PrivateCovariance(PrivateItemModel):
     where r is half of the edge of the noise, or `reg` where that is more. A user's vector is the user's row times the
     item vectors, as in PureSVD.
 
+    With `span`, two items of a user count together by exp(-items between them / `span`) in place of the outer product
+    of the row: what a user had at about the same time goes together, and the sensitivity is spent on that alone.
+    `recency` then acts on the vectors of users only.
+
     Guarantee: user-level (epsilon, delta) differential privacy of everything served, the choice of items included.
-    Sensitivity: one user adds y y' to the matrix, and its Frobenius norm is |y|^2 <= 1. The popular direction comes
-    from the noisy counts, which are released before; given them, y depends on this user alone.
+    Sensitivity: one user adds y y' to the matrix, and its Frobenius norm is |y|^2 <= 1; with `span` a matrix that is
+    scaled to the same norm. The popular direction comes from the noisy counts, which are released before; given them,
+    what a user adds depends on this user alone.
     Limit: only items with enough users are released and recommended.
     """
 
     reg: NonNegativeFloat = 10.0
     full_weight_items: Count = 10
+    span: PositiveFloat | None = None
 
     mechanism: ClassVar[str] = "Gaussian noise on item counts and on one item-by-item matrix (dp-cov)"
 
@@ -70,16 +77,23 @@ class PrivateCovariance(PrivateItemModel):
         noise_rng: np.random.Generator,
         rng: np.random.Generator,
     ) -> LearnedItems:
-        rows = scale_rows(build_interaction_matrix(seen, self.recency))
         noise = 1 / mu
         popular = head.counts / np.linalg.norm(head.counts)
-        gram = add_symmetric_noise(compute_residual_gram(rows, popular, self.full_weight_items), noise, noise_rng)
+        gram = add_symmetric_noise(self._sum_users(seen, popular), noise, noise_rng)
         np.fill_diagonal(gram, 0.0)
         vectors = estimate_directions(gram, noise, max_directions=self.embedding_size - 1, reg=self.reg)
         return LearnedItems(
             np.column_stack([popular, vectors]),
             [GaussianRelease(name="item-by-item matrix", sensitivity=1.0, noise=noise)],
         )
+
+    def _sum_users(self, seen: Dataset, popular: FloatArray) -> FloatArray:
+        """Sum what the users add to the matrix."""
+        if self.span is None:
+            rows = scale_rows(build_interaction_matrix(seen, self.recency))
+            return compute_residual_gram(rows, popular, self.full_weight_items)
+        pairs = NearbyPairs.find(seen, self.span)
+        return pairs.sum_matrices(scale_pairs(pairs, popular, self.full_weight_items), popular)
 
     def _solve_users(self, seen: Dataset, items: FloatArray) -> FloatArray:
         return np.asarray(scale_rows(build_interaction_matrix(seen, self.recency)) @ items)
@@ -98,12 +112,30 @@ def compute_residual_gram(rows: sparse.csr_array, direction: FloatArray, full_we
     """
     shares = np.asarray(rows @ direction)
     squares = np.asarray(rows.multiply(rows).sum(1)).ravel() - shares**2
-    weight = np.minimum(1.0, np.diff(rows.indptr) / full_weight_items)
+    weight = weigh_lengths(np.diff(rows.indptr), full_weight_items)
     scale = np.where(squares > MIN_RESIDUAL, np.sqrt(weight / np.maximum(squares, MIN_RESIDUAL)), 0.0)
     scaled, along = sparse.csr_array(sparse.diags_array(scale) @ rows), shares * scale
     cross = np.outer(np.asarray(scaled.T @ along), direction)
     products = np.asarray((scaled.T @ scaled).toarray())
     return np.asarray(products - cross - cross.T + (along @ along) * np.outer(direction, direction))
+
+
+def scale_pairs(pairs: NearbyPairs, direction: FloatArray, full_weight_items: int) -> FloatArray:
+    """Compute the factors with which the users' matrices have norm 1 or less without a direction.
+
+    Args:
+        pairs: the histories.
+        direction: a vector of norm 1 that does not depend on the histories other than by noisy statistics.
+        full_weight_items: items with which a history counts in full.
+    """
+    norms = pairs.compute_norms(direction)
+    weight = weigh_lengths(pairs.lengths, full_weight_items)
+    return np.divide(weight, norms, out=np.zeros(len(norms)), where=norms > 0)
+
+
+def weigh_lengths(lengths: IntArray, full_weight_items: int) -> FloatArray:
+    """Compute the norm of what a user of so many items adds."""
+    return np.minimum(1.0, lengths / full_weight_items)
 
 
 def estimate_directions(gram: FloatArray, noise: float, *, max_directions: int, reg: float) -> FloatArray:

@@ -87,6 +87,15 @@ def test_membership_is_not_read(split: MemberSplit) -> None:
     np.testing.assert_array_equal(signals.target, others.target)
 
 
+def test_the_number_of_models_at_once_decides_nothing(split: MemberSplit, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = train(split.target)
+    signals = []
+    for cores in (1, 4):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        signals.append(collect(split.target, target).reference)
+    np.testing.assert_array_equal(*signals)
+
+
 def test_only_items_that_every_model_knows_are_used(split: MemberSplit) -> None:
     data, last = split.target.data, split.target.data.n_items - 1
     rare = replace(data, item=np.where(data.user == 0, last, data.item))  # user 0 alone has the last item, and no other

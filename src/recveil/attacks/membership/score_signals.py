@@ -88,12 +88,17 @@ def _compute_block(scores: FloatArray, user: IntArray, item: IntArray, kind: str
         )
     if kind == "bpr-margin":
         return np.asarray(own - (np.where(is_seen, 0, scores).sum(1, dtype=np.float64) / n_unseen)[user])
-    unseen_scores = (
-        torch.from_numpy(np.where(is_seen, scores.dtype.type(np.inf), scores)).to(resolve_device(device)).sort(1).values
-    )
+    unseen_scores = _sort_rows(np.where(is_seen, scores.dtype.type(np.inf), scores), resolve_device(device))
     n_lower = _count_below(unseen_scores, own, user, ties=False)
     n_lower_or_tied = _count_below(unseen_scores, own, user, ties=True)
     return np.asarray((n_lower + 0.5 * (n_lower_or_tied - n_lower) + 0.5) / (n_unseen[user] + 1))
+
+
+def _sort_rows(values: FloatArray, device: torch.device) -> torch.Tensor:
+    # On a CPU NumPy sorts ten times as fast as torch, which also returns the order.
+    if device.type == "cpu":
+        return torch.from_numpy(np.sort(values, axis=1))
+    return torch.from_numpy(values).to(device).sort(1).values
 
 
 def _count_below(sorted_rows: torch.Tensor, value: FloatArray, user: IntArray, *, ties: bool) -> FloatArray:

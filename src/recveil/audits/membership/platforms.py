@@ -14,9 +14,10 @@ import numpy as np
 from scipy import sparse
 
 from recveil.attacks.membership.difference_vectors import flatten_histories
+from recveil.audits.membership.histories import KnownHistories, split_histories
 from recveil.audits.membership.serving import ServingPolicy
 from recveil.core.device import use_one_thread
-from recveil.core.errors import DataError, UsageError
+from recveil.core.errors import UsageError
 from recveil.core.membership_parts import ServedHits
 from recveil.core.protocols import (
     FoldInRecommender,
@@ -25,10 +26,8 @@ from recveil.core.protocols import (
     Recommender,
     SimulatedRecommender,
 )
-from recveil.core.random import make_generator
 from recveil.core.types import BoolArray, Dataset, Estimate, FloatArray, IntArray, ReferenceSignals, Split, Watched
 from recveil.data.member_split import MemberPart
-from recveil.data.splits import draw_row_keys
 from recveil.metrics.ranking import collect_seen_items, estimate_difference, estimate_mean
 from recveil.models.scoring import keep_released_items, top_k
 
@@ -44,9 +43,6 @@ __all__ = [
     "train_and_serve",
     "train_platform",
 ]
-
-MIN_ITEMS_TO_HOLD_OUT = 3
-"""Of users with fewer items none is held out."""
 
 ScoreUsers = Callable[[IntArray], FloatArray]
 """A function from users to a score for every item of the catalog."""
@@ -101,7 +97,7 @@ class TrainedPlatform:
             rows = np.flatnonzero(in_class)
             lists[rows] = self._list_items(score, np.arange(len(rows)), hidden[rows])
         lists = np.where(lists >= 0, catalog[lists], -1)
-        watched = Watched(_split_histories(self.history), lists, item_vectors, reference_signals)
+        watched = Watched(split_histories(self.history), lists, item_vectors, reference_signals)
         return ServedPlatform(watched, self.member, self.popularity, self.held_out, self.policy)
 
     def _list_items(self, score: ScoreUsers, users: IntArray, hidden: sparse.csr_array) -> IntArray:
@@ -148,6 +144,7 @@ def train_platform(
     *,
     rng: np.random.Generator,
     known_items: BoolArray | None = None,
+    known: KnownHistories | None = None,
 ) -> TrainedPlatform:
     """Train a model on the members of a part.
 
@@ -157,12 +154,14 @@ def train_platform(
         policy: how lists are to be served.
         rng: source of randomness of the training and of the fold-in.
         known_items: mask of the items that a private model is to release, by an attacker who simulates the target.
+        known: the histories of the part, where other platforms of the same users have them already.
 
     Raises:
         UsageError: lists are longer than the catalog, or the model cannot fold in users and the policy needs it.
         DataError: a user has no interactions.
     """
-    history, held_out = _hold_out_newest(part.data)
+    known = KnownHistories.hold_out_newest(part.data) if known is None else known
+    history, held_out = known.history, known.held_out
     members, nonmembers = np.flatnonzero(part.member), np.flatnonzero(~part.member)
     member_items = MemberPart(history, part.member).members.item
     popularity = np.bincount(member_items, minlength=history.n_items).astype(np.float64)
@@ -178,11 +177,10 @@ def train_platform(
     model.fit(_build_member_split(history, held_out, members, catalog), rng=train_rng)
     score_members: ScoreUsers = model.score
     score_nonmembers = _score_by_popularity(popularity[catalog])
-    histories = _split_histories(history)
 
     def fold_in(users: IntArray, rng: np.random.Generator) -> ScoreUsers:
         by_popularity = _score_by_popularity(popularity[catalog])
-        return _score_by_fold_in(model, [histories[user] for user in users], catalog, by_popularity, rng=rng)
+        return _score_by_fold_in(model, [known.histories[user] for user in users], catalog, by_popularity, rng=rng)
 
     if policy.folds_in_nonmembers:
         score_nonmembers = fold_in(nonmembers, fold_rng)
@@ -319,30 +317,3 @@ def _score_by_fold_in(
         return scores
 
     return score
-
-
-def _hold_out_newest(data: Dataset) -> tuple[Dataset, IntArray]:
-    """Return the histories without their newest item, and that item.
-
-    It is -1 for users who have too few items. Without times the item is drawn at random; the order of the rows decides
-    nothing.
-    """
-    times = draw_row_keys(data, make_generator(0, "held out")) if data.time is None else data.time
-    order = np.lexsort((data.item, times, data.user))
-    size = np.bincount(data.user, minlength=data.n_users)
-    if not size.all():
-        raise DataError(
-            f"{int((size == 0).sum())} of {data.n_users} users of '{data.name}' have no history. Leave these users out."
-        )
-    has_enough = size >= MIN_ITEMS_TO_HOLD_OUT
-    newest = order[(np.cumsum(size) - 1)[has_enough]]
-    held_out = np.full(data.n_users, -1, dtype=np.int64)
-    held_out[has_enough] = data.item[newest]
-    stays = np.ones(len(data), dtype=np.bool_)
-    stays[newest] = False
-    return data.take(order[stays[order]]), held_out
-
-
-def _split_histories(data: Dataset) -> list[IntArray]:
-    """Return the items of each user; the rows are in order of user and time."""
-    return np.split(data.item, np.cumsum(np.bincount(data.user, minlength=data.n_users))[:-1])

@@ -11,14 +11,18 @@ exactly these items. Models that choose their own items would share few with the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from recveil.attacks.membership.difference_vectors import flatten_histories
 from recveil.attacks.membership.score_signals import SIGNALS, compute_pair_signals
+from recveil.audits.membership.histories import KnownHistories
 from recveil.audits.membership.platforms import ServingPolicy, TrainedPlatform, train_platform
+from recveil.core.device import resolve_device, use_one_thread
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.progress import track_progress
 from recveil.core.protocols import PrivateRecommender, Recommender
@@ -30,6 +34,7 @@ __all__ = ["ReferenceModels", "draw_halves", "find_shared_items"]
 AUTO_SIGNAL = "auto"
 MIN_REFERENCE_MODELS = 4
 """Two with each user and two without."""
+MAX_MODELS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,10 @@ class ReferenceModels:
         if self.signal != AUTO_SIGNAL:
             return self.signal
         return "self-score" if isinstance(model, PrivateRecommender) else "rank-percentile"
+
+    def _count_workers(self) -> int:
+        """Count the models to train at once; they may be large, and one is enough for an accelerator."""
+        return min(MAX_MODELS_AT_ONCE, os.cpu_count() or 1) if resolve_device(self.device).type == "cpu" else 1
 
     def check_policy(self, policy: ServingPolicy) -> None:
         """Refuse a policy under which non-members get no scores of their own."""
@@ -92,17 +101,22 @@ class ReferenceModels:
         self.check_policy(target.policy)
         trained_on = draw_halves(part.data.n_users, self.n, rng)
         policy = replace(target.policy, k=1)  # no lists are made, so any catalog is large enough
-
-        def train_reference(r: int) -> TrainedPlatform:
-            half = MemberPart(part.data, trained_on[:, r])
-            return train_platform(half, make_model(), policy, rng=rng.spawn(1)[0], known_items=target.is_known)
-
-        numbers = track_progress(range(self.n), "training reference models", self.n)
-        references: Iterable[TrainedPlatform] = map(train_reference, numbers)  # one at a time: they may be large
         is_shared = target.is_known & find_shared_items(target, trained_on)
         pairs, signal = _SharedPairs.find(target, is_shared), self.choose_signal(target.model)
+        known, generators = KnownHistories(target.history, target.held_out), rng.spawn(self.n)
+
+        def watch_reference(r: int) -> FloatArray:
+            half = MemberPart(part.data, trained_on[:, r])
+            reference = train_platform(
+                half, make_model(), policy, rng=generators[r], known_items=target.is_known, known=known
+            )
+            return pairs.compute_log_odds(reference, signal, self.device)
+
         target_signals = pairs.compute_log_odds(target, signal, self.device)
-        signals = [pairs.compute_log_odds(reference, signal, self.device) for reference in references]
+        # One thread within each model, so that the number of threads decides nothing.
+        with use_one_thread(), ThreadPoolExecutor(self._count_workers()) as pool:
+            numbers = range(self.n)
+            signals = list(track_progress(pool.map(watch_reference, numbers), "training reference models", self.n))
         return ReferenceSignals(
             user=pairs.user,
             reference=np.stack(signals, axis=1),
