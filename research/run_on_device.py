@@ -1,12 +1,14 @@
 """Run the studies of the papers within a time limit, most wanted cells first, on one machine with a GPU or without.
 
-    python research/run_on_device.py --seconds 540 --workers 20 --out "$OUT"
+    python research/run_on_device.py --seconds 540 --workers 20 --search --out studies
 
-RAID is searched first (plan `raid2025_search`, on users who are attacked nowhere else). The setting chosen for each
-model is written to a plan, `raid2025_tuned_*`, whose cells follow: the paper's attacker on equal classes, then the
-honest panel. Cells of the other plans fill what time is left. Each cell is stored as it ends, as `recveil study run`
-stores it, so a later run of a plan with the same folder computes only what is
-missing. Trained models stay in `--cache`.
+With `--search` RAID is searched first (plan `raid2025_search`, on users who are attacked nowhere else) and the setting
+chosen for each model is written down as a plan; without it the plans `raid2025_tuned_*` are taken as they are. Their
+cells follow: the paper's attacker on equal classes, then the honest panel. `--pack FILE` also keeps all results in one
+archive, renewed every minute.
+
+Cells of the other plans fill what time is left. Each cell is stored as it ends, as `recveil study run` stores it, so a
+later run of a plan with the same folder computes only what is missing. Trained models stay in `--cache`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ import argparse
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +42,9 @@ SEARCH = "raid2025_search"
 
 MAX_ADVANTAGE = 0.06
 """Advantage up to which the paper's attacker counts as blind: balanced accuracy within 0.03 of one half."""
+
+PACK_SECONDS = 60.0
+"""Seconds between two archives of the results."""
 
 HONEST_PANEL = "full"
 PARTS = {"raid2025_tuned_paper": ("raid-mlp", "equal"), "raid2025_tuned_honest": (HONEST_PANEL, "all")}
@@ -146,24 +153,46 @@ def write_plan(path: Path, plan: Plan) -> None:
     path.write_text(json.dumps(plan.raw, indent=1), encoding="utf-8")
 
 
+def rank_tuned_cell(plan: str, cell: Cell) -> int:
+    """Rank a cell of a chosen setting: the model that trains longest first, then the paper's attacker on gender."""
+    undefended = cell.choice("defense").is_undefended
+    if cell.label("model") == "lightgcn" and not undefended and (cell.seed or cell.target != "gender"):
+        return 60  # its training is the longest: one seed, unless there is time
+    if "honest" in plan:
+        return 20 + 10 * (cell.target != "gender") + 2 * cell.seed + undefended
+    if cell.label("model") == "lightgcn":
+        return 1 if cell.target == "gender" else 15
+    return (2 if cell.target == "gender" else 5) + 3 * undefended
+
+
+def list_chosen_jobs(results: Results, size: str) -> Iterator[Job]:
+    """List the cells of the settings that an earlier search chose."""
+    for path in sorted(PLANS.glob("raid2025_tuned_*.toml")):
+        plan = read_plan(path, size)
+        results.open(plan)
+        yield from ((rank_tuned_cell(plan.name, cell), plan.name, cell) for cell in plan.cells())
+
+
 def list_fixed_jobs(results: Results, size: str) -> Iterator[Job]:
     """List the cells that need no search, with the rank of each."""
 
     def is_undefended(cell: Cell) -> bool:
         return cell.choice("defense").is_undefended
 
+    def is_raid(cell: Cell) -> bool:
+        return cell.label("defense") == "raid"
+
     rules: list[tuple[str, Callable[[Cell], int | None]]] = [
-        ("raid2025_table2", lambda c: (10 if c.seed == 0 else 60 + 10 * c.seed) if is_undefended(c) else None),
-        ("attrcloak2025_table5", lambda c: 110 + c.seed if is_undefended(c) else None),
-        ("raid2025_table5", lambda c: 230 + 10 * c.seed),
-        ("raid2025_table2", lambda c: None if is_undefended(c) or c.label("defense") == "raid" else 300 + 100 * c.seed),
-        ("dlmia2022_flawed", lambda c: 290 + c.seed),
-        ("raid2025_table3", lambda c: None if c.label("defense") == "raid" else 330 + 100 * c.seed),
-        ("attrcloak2025_table4", lambda c: 360 + 100 * c.seed),
-        ("dlmia2022_cross_general", lambda c: 380 + 100 * c.seed),
-        ("attrcloak2025_table7", lambda c: 390 + 100 * c.seed),
-        ("raid2025_table4", lambda c: 350),
-        ("raid2025_table10", lambda c: 395),
+        ("attrcloak2025_table5", lambda c: 4 if is_undefended(c) else 55 + 20 * c.seed),
+        ("raid2025_table5", lambda c: 32 + c.seed),
+        ("attrcloak2025_table4", lambda c: 40 + 20 * c.seed),
+        ("attrcloak2025_table7", lambda c: 42 + 20 * c.seed),
+        ("raid2025_table2", lambda c: None if is_undefended(c) or is_raid(c) else 50 + 20 * c.seed),
+        ("raid2025_table3", lambda c: None if is_undefended(c) or is_raid(c) else 51 + 20 * c.seed),
+        ("dlmia2022_flawed", lambda c: 45 + c.seed),
+        ("dlmia2022_cross_general", lambda c: 46 + 20 * c.seed),
+        ("raid2025_table4", lambda c: 56),
+        ("raid2025_table10", lambda c: 57),
     ]
     for name, rank_cell in rules:
         plan = read_plan(PLANS / f"{name}.toml", size)
@@ -208,14 +237,13 @@ def run_job(cache: Path, job: Job) -> Outcome:
 def run_all(options: argparse.Namespace, results: Results) -> None:
     """Keep the workers busy with the most wanted cells until the time is over, then end them."""
     end = time.monotonic() + options.seconds
-    search = Search.begin(read_plan(PLANS / f"{SEARCH}.toml", options.size))
-    results.open(search.plan)
-    # Trials of the model that trains longest come first.
-    longest = {"lightgcn": 0, "dmf": 1}
-    queue = [
-        (2 + longest.get(model, 2), SEARCH, cell) for (_, model), g in search.trials.items() for cell in g.values()
-    ]
-    queue += list_fixed_jobs(results, options.size)
+    queue: list[Job] = list(list_fixed_jobs(results, options.size))
+    search = Search.begin(read_plan(PLANS / f"{SEARCH}.toml", options.size)) if options.search else None
+    if search is None:
+        queue += list_chosen_jobs(results, options.size)
+    else:
+        results.open(search.plan)
+        queue += [(1, SEARCH, cell) for group in search.trials.values() for cell in group.values()]
     opened = set[tuple[str, str]]()
     started = {
         cell.id for plan, store in results.stores.items() for _, _, cell in queue if cell.id in store.finished_ids()
@@ -223,7 +251,7 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
     running: dict[Future[Outcome], Job] = {}
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(options.workers, mp_context=context)
-    begun = time.monotonic()
+    begun = packed = time.monotonic()
     try:
         while time.monotonic() < end:
             queue = [job for job in sorted(queue, key=lambda job: job[0]) if job[2].id not in started]
@@ -234,7 +262,8 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                     running[pool.submit(run_job, options.cache, job)] = job
             if not running:
                 break
-            done, _ = wait(running, timeout=max(0.0, end - time.monotonic()), return_when=FIRST_COMPLETED)
+            left = min(PACK_SECONDS, end - time.monotonic())
+            done, _ = wait(running, timeout=max(0.0, left), return_when=FIRST_COMPLETED)
             for future in done:
                 rank, plan, cell = running.pop(future)
                 try:
@@ -247,9 +276,11 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                     break
                 result = results.keep(plan, cell, outcome)
                 report(time.monotonic() - begun, rank, plan, cell, outcome)
-                if plan == SEARCH:
+                if search is not None and plan == SEARCH:
                     search.learn(cell, result)
-            for group in [g for g in search.trials if g not in opened]:
+            packed = pack_results(results.folder, options.pack, packed)
+            for group in [g for g in (search.trials if search else ()) if g not in opened]:
+                assert search is not None
                 label = search.choose(group)
                 if label is not None:
                     opened.add(group)
@@ -259,7 +290,23 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
         for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool has no way to end running work
             process.kill()
         pool.shutdown(wait=False, cancel_futures=True)
+        pack_results(results.folder, options.pack, float("-inf"))
         print(f"{len(running)} cells were cut off, {len(queue)} not begun", flush=True)
+
+
+def pack_results(folder: Path, archive: Path | None, last: float) -> float:
+    """Pack all results into one file if the last time is a minute ago, whole or not at all; return the time."""
+    now = time.monotonic()
+    if archive is None or now - last < PACK_SECONDS:
+        return last
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.parent / f"{folder.name}.packing"
+    with tarfile.open(temporary, "w:gz", compresslevel=3) as pack:
+        pack.add(folder, arcname=folder.name)
+    shutil.copyfile(temporary, archive.with_suffix(".part"))
+    os.replace(archive.with_suffix(".part"), archive)
+    temporary.unlink()
+    return now
 
 
 def report(seconds: float, rank: int, plan: str, cell: Cell, outcome: Outcome) -> None:
@@ -286,6 +333,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("studies"))
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "recveil_models")
+    parser.add_argument("--search", action="store_true", help="search RAID's settings first")
+    parser.add_argument("--pack", type=Path, help="one archive of all results, renewed every minute")
     parser.add_argument("--size", choices=("full", "smoke"), default="full")
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)

@@ -126,7 +126,7 @@ class MembershipOptions(ScenarioOptions, CommonOptions):
         bool, typer.Option("--frontier", help="Measure defenses and their prices on the audited data.")
     ] = False
     demonstrate: Annotated[
-        str, typer.Option(help="Published mistake to commit on purpose: label-leak. Never for an audit.")
+        str, typer.Option(help="Published mistake to commit on purpose: label-leak or in-place-comparison.")
     ] = ""
     report: Report = None
     out: JsonOut = None

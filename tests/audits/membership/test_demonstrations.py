@@ -9,7 +9,7 @@ import pytest
 
 from recveil.attacks.membership import MEMBERSHIP_ATTACKS
 from recveil.audits.membership.audit import run_membership_attacks
-from recveil.audits.membership.demonstrations import LABEL_LEAK, MISTAKES
+from recveil.audits.membership.demonstrations import COMPARISON, LABEL_LEAK, MISTAKES
 from recveil.audits.membership.game import MembershipGame
 from recveil.core.errors import UsageError
 from recveil.core.types import Shadow, Watched
@@ -47,6 +47,33 @@ def test_the_label_leak_turns_guessing_into_near_certainty_and_without_it_guessi
     assert notes[0].startswith("DEMONSTRATION, not an audit: the true members of the target")
 
 
+def make_separable_world(seed: int, shift: float) -> tuple[Watched, np.ndarray]:
+    """A world whose members look different, in a place that differs from world to world."""
+    rng = np.random.default_rng(seed)
+    member = rng.permutation(np.arange(N_USERS) % 2 == 0)
+    vectors = rng.normal(size=(N_ITEMS, D)).astype(np.float32) + np.float32(shift)
+    vectors[: N_ITEMS // 2] += rng.normal(size=D).astype(np.float32)
+    near, far = np.arange(N_ITEMS // 2), np.arange(N_ITEMS // 2, N_ITEMS)
+    histories = [rng.choice(near, 20, replace=False) for _ in range(N_USERS)]
+    lists = np.stack([rng.choice(near if m else far, 10, replace=False) for m in member])
+    return Watched(histories, lists, vectors), member
+
+
+def play_foreign_shadow(demonstrate: str) -> float:
+    """Attack a target whose item vectors have nothing to do with the shadow's."""
+    (shadow, known), (target, truth) = make_separable_world(1, 0.0), make_separable_world(2, 1.0)
+    attack = MEMBERSHIP_ATTACKS.make("dlmia", device="cpu", pretrain=30, alternate=60, kl_weight=0.001, batch_size=16)
+    game = MembershipGame([Shadow(shadow, known)], target, truth)
+    audit = run_membership_attacks(game, {"dlmia": attack}, seed=0, demonstrate=demonstrate)
+    return audit.attacks["dlmia"].auc.value
+
+
+@pytest.mark.thorough
+def test_the_comparison_in_place_tells_members_apart_that_an_honest_attack_does_not_know() -> None:
+    assert play_foreign_shadow(COMPARISON) > 0.95
+    assert play_foreign_shadow("") < 0.85
+
+
 def test_a_mistake_that_is_not_offered_is_refused() -> None:
     with pytest.raises(UsageError, match="Did you mean 'label-leak'"):
         play("label-leek")
@@ -54,7 +81,7 @@ def test_a_mistake_that_is_not_offered_is_refused() -> None:
     game = MembershipGame([Shadow(shadow, known)], target, None)
     with pytest.raises(UsageError, match="needs the true members"):
         run_membership_attacks(game, {}, seed=0, demonstrate=LABEL_LEAK)
-    assert list(MISTAKES) == [LABEL_LEAK]
+    assert list(MISTAKES) == [LABEL_LEAK, COMPARISON]
 
 
 def write_interactions(path: Path, n_users: int, n_items: int) -> str:

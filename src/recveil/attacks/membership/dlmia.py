@@ -22,7 +22,7 @@ that rule; the simple rules must run beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Self, cast
 
 import numpy as np
@@ -63,6 +63,9 @@ FACTOR_VAE_WEIGHT = 10.0
 """Weight of FactorVAE's total correlation."""
 
 CRITIC_LEARNING_RATE = 1e-4
+
+LEAK_RATE = 1e-3
+"""Learning rate of the one optimizer with which the released code trains everything in its joint stage."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +122,7 @@ class DLMIA:
 
     threshold: ClassVar[float | None] = None
     fitted_: FittedDLMIA | None = field(default=None, init=False, repr=False, compare=False)
+    leaked_: BoolArray | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -140,8 +144,20 @@ class DLMIA:
         if len(widths) > 1:
             raise DataError(f"Item vectors of {sorted(widths)} dimensions were given: all worlds need the same.")
         table = np.concatenate([*shadow_vectors, *target_vectors])
+        if self.leaked_ is not None and len(self.leaked_) != len(table) - len(member):
+            raise DataError("The leaked labels are not one for each user of the reference.")
         self.fitted_ = train_dlmia(self, table, member, rng=rng, device=resolve_device(self.device))
         return self
+
+    def commit_comparison(self, truth: BoolArray) -> Self:
+        """Return a copy that makes the mistake of the released code with the true members of the reference.
+
+        There the pseudo-labels of the target are compared with its true labels in place, so each becomes "was right",
+        and the attack is trained on that. For a demonstration only.
+        """
+        copy = replace(self)
+        copy.leaked_ = np.asarray(truth, dtype=bool)
+        return copy
 
     def score(self, target: Watched) -> FloatArray:
         """Return the log-odds of membership of each user; nothing is drawn."""
@@ -233,6 +249,9 @@ class DLMIATraining:
         self.batches = -(-len(x) // options.batch_size)
         self.labelled = torch.arange(len(x), device=x.device) < len(member)
         self.y = functional.pad(member.long(), (0, len(x) - len(member)))  # the padding is never read
+        self.leaks = options.leaked_ is not None
+        if options.leaked_ is not None:
+            self.y[len(member) :] = torch.as_tensor(options.leaked_, device=x.device).long()
         self.weights = torch.ones(len(x), device=x.device)
         self.vae = _build_vae(options, x.shape[1], generator)
         self.attack = build_perceptron((options.invariant + options.specific, *ATTACK_LAYERS, 2), generator)
@@ -270,8 +289,28 @@ class DLMIATraining:
         if self.vae.critic is not None:
             _take_step(compute_critic_loss(self.vae.critic, encoded.features, noise[-1]), *self.critic_optimizers)
 
+    def _run_leaking_step(
+        self, x: torch.Tensor, y: torch.Tensor, labelled: torch.Tensor, weight: torch.Tensor, *noise: torch.Tensor
+    ) -> None:
+        """Train on the target too, its labels "the prediction is right": members stay, others go to the boundary."""
+        encoded = self.vae(x, noise)
+        logits = self.attack(encoded.features)
+        was_right = (logits.detach().argmax(1) == y).long()
+        error = functional.cross_entropy(logits, torch.where(labelled > 0, y, was_right), reduction="none")
+        parts = [(weight * part * error).sum() / part.sum().clamp(min=1) for part in (labelled, 1 - labelled)]
+        _take_step((parts[0] + parts[1]) / 2 + (weight * encoded.loss).mean(), *self.optimizers)
+
+    def _begin_leak(self) -> None:
+        """Train encoder and attack by one optimizer from now on, as the released code does in its joint stage."""
+        networks = (self.vae.heads, self.vae.decoder, self.attack)
+        everything = [weight for network in networks for weight in network.parameters()]
+        self.optimizers = [torch.optim.Adam(everything, lr=LEAK_RATE, fused=True)]
+        self.step = GraphedStep(self._run_leaking_step, self.optimizers)
+
     def alternate_weights(self, epochs: int, every: int) -> None:
         """Alternate between training with weights and estimating the weights again."""
+        if self.leaks:
+            self._begin_leak()
         before = self.compute_logits()  # the disentangled features are needed for these logits alone
         scores = draw_first_scores(len(self.x), self.generator)
         for done in track_progress(range(0, epochs, every), "attacking: DL-MIA, re-weighting", -(-epochs // every)):

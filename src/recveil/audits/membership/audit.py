@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from recveil.attacks.membership.rules import RULES, learn_rule_directions, score_rules
-from recveil.audits.membership.demonstrations import LABEL_LEAK, check_mistake, leak_labels, write_warning
+from recveil.audits.membership.demonstrations import (
+    COMPARISON,
+    LABEL_LEAK,
+    check_mistake,
+    commit_comparison,
+    leak_labels,
+    write_warning,
+)
 from recveil.audits.membership.game import MembershipGame
 from recveil.core.errors import DataError, UsageError
 from recveil.core.membership_parts import MembershipAttackResult, OperatingPoint
@@ -83,14 +90,18 @@ def run_membership_attacks(
     check_mistake(demonstrate)
     reference, target = game.target.take(looked_at), game.target.take(users)
     worlds = game.shadows
+    leaked = None if game.truth is None else game.truth[looked_at]
     if demonstrate == LABEL_LEAK:
-        worlds = leak_labels(game.shadows, reference, None if game.truth is None else game.truth[looked_at])
+        worlds = leak_labels(game.shadows, reference, leaked)
     scored = _score_by_rules(game.shadows, target)
     for name, attack in attacks.items():
         if name in scored:
             raise UsageError(f"'{name}' is the name of a rule or of another attack. Give the attack another name.")
-        fitted = attack.fit(
-            worlds, reference=None if demonstrate else reference, rng=make_generator(seed, "membership", name)
+        mistaken = commit_comparison(attack, leaked) if demonstrate == COMPARISON else attack
+        fitted = mistaken.fit(
+            worlds,
+            reference=None if demonstrate == LABEL_LEAK else reference,
+            rng=make_generator(seed, "membership", name),
         )
         scored[name] = _score_by_attack(name, fitted, game.shadows, target)
     truth = None if game.truth is None else game.truth[users]
