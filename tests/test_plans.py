@@ -37,7 +37,7 @@ def test_a_plan_is_read_checked_and_its_published_numbers_placed(path: Path) -> 
     assert len({cell.id for cell in plan.cells()}) == len(plan.cells())
     assert len(plan.about) > 60
     assert plan.source or plan.name.startswith("more_")
-    if plan.kind == "attribute":
+    if plan.kind == "attribute" and not plan.name.startswith(("raid2025_search", "raid2025_tuned")):
         names = [choice.title for choice in plan.grid.defense]
         assert names[0] == "none"
         assert "sliced" in names
