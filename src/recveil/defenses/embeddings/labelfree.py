@@ -1,12 +1,12 @@
 """Label-free cloak: hide what the vectors themselves tell of an attribute, for everybody alike.
 
 All that a vector tells of a class is the posterior P(class | x). It is learned from the users who disclosed a class,
-cross-fitted for themselves, and then hidden as one hides an attribute: the carried vectors have the same mean and
-covariance whatever the posterior. The map is a function of the vector alone, so that undisclosed and later users are
-protected like all others, and nobody can tell by it who disclosed.
+cross-fitted for themselves, and then hidden: the carried vectors and their products are uncorrelated with it. The map
+is a function of the vector alone, so that undisclosed and later users are protected like all others, and nobody can
+tell by it who disclosed.
 
-A first stage works in polar coordinates (log length and direction), and equalizes means and covariances. The next ones
-learn the posterior that is left, and equalize means.
+A first stage works in polar coordinates (log length and direction), with means and covariances. The next ones learn
+the posterior that is left, and remove means. They end when held-out disclosed users show that nothing is left to learn.
 
 Limits: it hides what the disclosed users let it learn. With few of them an attacker who knows more users finds the
 rest. It moves users further than defenses that know the class of each user, because the posterior tells more of a user
@@ -51,7 +51,10 @@ MAX_DIRECTIONS = 600
 USERS_PER_DIRECTION = 5
 """Disclosed users for each random direction, where there are few of them."""
 
-CYCLES = 2
+MIN_EVIDENCE = 1.645
+"""Evidence, in standard errors, that a further stage needs: 5 % of stages without a signal have as much."""
+
+CYCLES = 4
 """Cycles over the scores where there are several: each undoes a little of the others."""
 
 MAX_USERS = 50_000
@@ -63,13 +66,13 @@ class LabelFree(MapTransformer):
     """Vectors that no longer tell the posterior of an attribute, for disclosed and undisclosed users alike.
 
     Args:
-        stages: posteriors that are learned and hidden one after the other.
+        stages: most posteriors that are learned and hidden one after the other.
         strength: share of the straight way from the undefended table to the fully defended one.
         device: not used; it is computed on the CPU.
         random_state: seed of the folds and of the random directions.
     """
 
-    stages: Count = 1
+    stages: Count = 2
     strength: Share = 1.0
 
     def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
@@ -96,6 +99,8 @@ def _fit_stage(
     features = ScoreFeatures.fit(x, min(MAX_DIRECTIONS, n_disclosed // USERS_PER_DIRECTION), rng)
     known = features.compute(x)
     posteriors = [p for p in (fit_posterior(known, column, rng) for column in codes.T) if p is not None]
+    if not is_first:
+        posteriors = [p for p in posteriors if p.evidence > MIN_EVIDENCE]
     if not posteriors:
         return None
     weights = np.hstack([p.weights for p in posteriors])

@@ -33,11 +33,13 @@ class Posterior:
         weights: (F, J) weights of the features.
         offsets: (J,) constant of each score.
         scores: (n, J) scores of the users of the fit, cross-fitted for those who disclosed a class.
+        evidence: correlation of class indicators and held-out guesses, in its standard errors without any signal.
     """
 
     weights: FloatArray
     offsets: FloatArray
     scores: FloatArray
+    evidence: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,16 @@ def fit_posterior(features: FloatArray, codes: IntArray, rng: np.random.Generato
     center = guesses.mean(0)
     _, spread, axes = np.linalg.svd(guesses - center, full_matrices=False)
     kept = axes[spread > max(MIN_SPREAD_SHARE * spread[0], 1e-300)].T
-    return Posterior(weights @ kept, (offsets - center) @ kept, (guesses - center) @ kept)
+    evidence = _weigh_evidence(held_out[best], targets)
+    return Posterior(weights @ kept, (offsets - center) @ kept, (guesses - center) @ kept, evidence)
+
+
+def _weigh_evidence(guesses: FloatArray, targets: FloatArray) -> float:
+    """Return the correlation of guesses and targets in standard errors; indicators of K classes count as K - 1."""
+    a, b = guesses - guesses.mean(0), targets - targets.mean(0)
+    length = float(np.sqrt((a**2).sum() * (b**2).sum()))
+    n_free = len(targets) * (targets.shape[1] - 1)
+    return float((a * b).sum()) / length * float(np.sqrt(n_free)) if length > 0 else 0.0
 
 
 def _fit_ridges(features: FloatArray, targets: FloatArray) -> _FoldModel:

@@ -1,13 +1,13 @@
 """Maps that depend on scores of the vector itself: later users need no label.
 
 A stage computes scores s(x) that say how likely each class is, and carries x by an affine map that changes continuously
-with the score, so that the first two moments of the carried vectors are the same whatever the score. It works in polar
+with the score, so that the carried vectors and their products are uncorrelated with the score. It works in polar
 coordinates (log length and direction) or in the columns of the table.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from recveil.transport.polar_coordinates import PolarCoordinates
 __all__ = ["ScoreFeatures", "ScoreMap", "ScoreTurn", "fit_turn"]
 
 BLOCK_ROWS = 1 << 13
-"""Rows that are carried at once: their matrices of neighboring knots are held together."""
+"""Rows that are carried at once; so few stay in the processor's cache."""
 
 KNOTS = 8
 """Scores at which maps are fitted; between two of them maps are blended."""
@@ -30,8 +30,9 @@ WINDOW = 0.4
 TAIL_SHARE = 0.005
 """Share of the users on each side whose scores are cut to the largest and smallest of the others."""
 
-FEW_ROWS_SHARE = 1.0
-"""Share of the covariance of all rows in that of a knot, for each dimension per row around it."""
+MAX_MATRIX_STEPS = 30
+SAME_COVARIANCES = 0.01
+"""Relative difference of the covariances of the two sides at which the steps end."""
 
 MAX_BARYCENTER_STEPS = 50
 
@@ -94,7 +95,7 @@ class ScoreTurn:
     """The continuous map of one score.
 
     Attributes:
-        knots: (k + 2,) scores at which maps were fitted, between the smallest and the largest that count.
+        knots: (k + 2,) scores at which means were measured, between the smallest and the largest that count.
         means: (k, p) mean of the users at each knot.
         A: (k, p, p) matrix at each knot; none if only means are equalized.
         m: (p,) mean of all users.
@@ -122,15 +123,14 @@ class ScoreTurn:
 
 
 def fit_turn(z: FloatArray, s: FloatArray, *, with_covariances: bool) -> ScoreTurn | None:
-    """Fit the map that makes the moments of the rows the same at every score; None if all have the same score.
+    """Fit the map that makes rows uncorrelated with their score; None if all have the same score.
 
-    Means at a knot are local lines, covariances those of the rows around it, drawn to the covariance of all rows as far
-    as there are few rows for the dimensions.
+    Means at a knot are local lines.
 
     Args:
         z: rows.
         s: score of each row.
-        with_covariances: equalize covariances besides the means.
+        with_covariances: make products of two columns uncorrelated with the score too.
     """
     low, high = np.quantile(s, [TAIL_SHARE, 1 - TAIL_SHARE])
     cut, m = np.clip(s, low, high), z.mean(0)
@@ -139,23 +139,42 @@ def fit_turn(z: FloatArray, s: FloatArray, *, with_covariances: bool) -> ScoreTu
     if len(inner) < 2 or width <= 1e-12 * max(1.0, float(np.abs(cut).max())):
         return None
     knots = np.concatenate([[min(low, inner[0])], inner, [max(high, inner[-1])]])
-    weights = np.exp(-0.5 * ((cut[:, None] - inner) / width) ** 2)
-    weights /= weights.sum(0)
     gaps = cut[:, None] - inner
+    weights = np.exp(-0.5 * (gaps / width) ** 2)
+    weights /= weights.sum(0)
     slope, curve = (weights * gaps).sum(0), (weights * gaps**2).sum(0)
     lines = weights * (curve - slope * gaps)
     means = (lines / lines.sum(0)).T @ z
     shift = ScoreTurn(knots, means, np.empty((0, 0, 0)), m)
     if not with_covariances:
         return shift
-    rest = shift.apply(z, s) - m
-    pooled = rest.T @ rest / len(rest)
-    few = np.minimum(1.0, FEW_ROWS_SHARE * z.shape[1] * (weights**2).sum(0))[:, None, None]
-    local = np.stack([(rest * w[:, None]).T @ rest for w in weights.T])
-    C = torch.from_numpy((1 - few) * local + few * pooled)
-    share = torch.from_numpy(np.histogram(cut, np.concatenate([[-np.inf], (inner[1:] + inner[:-1]) / 2, [np.inf]]))[0])
-    B = compute_barycenter(C, share.double(), tolerance=1e-7, steps=MAX_BARYCENTER_STEPS)
-    return ScoreTurn(knots, means, compute_transport(C, B).numpy(), m)
+    return _add_matrices(shift, z, s)
+
+
+def _add_matrices(shift: ScoreTurn, z: FloatArray, s: FloatArray) -> ScoreTurn:
+    """Add matrices that make the products of columns uncorrelated with the score.
+
+    An attacker gains nothing from a covariance that changes with the score, unless it changes in one direction: guesses
+    of the class depend on the mean score at a place, not on all of its distribution. So users count for the largest
+    score by t and for the smallest by 1 - t, and the covariances of the two sides are carried to their barycenter,
+    each user between the two maps by t, until they are the same.
+    """
+    low, high = shift.knots[0], shift.knots[-1]
+    at_knots = ((shift.knots[1:-1] - low) / (high - low))[:, None, None]
+    t = (np.clip(s, low, high) - low)[:, None] / (high - low)
+    weights = [side / max(float(side.sum()), 1e-300) for side in (1 - t, t)]
+    share = torch.tensor([1 - t.mean(), t.mean()], dtype=torch.float64)
+    turn = replace(shift, A=np.stack([np.eye(z.shape[1])] * len(at_knots)))
+    for _ in range(MAX_MATRIX_STEPS):
+        moved = turn.apply(z, s) - shift.m
+        C = np.stack([(moved * w).T @ moved for w in weights])
+        if np.linalg.norm(C[0] - C[1]) <= SAME_COVARIANCES * np.linalg.norm(C[0]):
+            break
+        sides = torch.from_numpy(C)
+        B = compute_barycenter(sides, share, tolerance=1e-7, steps=MAX_BARYCENTER_STEPS)
+        to = compute_transport(sides, B).numpy()
+        turn = replace(turn, A=turn.A @ ((1 - at_knots) * to[0] + at_knots * to[1]))
+    return turn
 
 
 @dataclass(frozen=True, eq=False)
