@@ -16,6 +16,7 @@ from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses.embeddings import sliced
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.testing.worlds import make_planted_leak
+from recveil.transport.class_evidence import ClassEvidence
 from recveil.transport.coordinates import COORDINATES
 
 Table = tuple[np.ndarray, np.ndarray]
@@ -170,6 +171,30 @@ def test_auto_takes_the_first_coordinates_in_which_nothing_is_left(kind: str, ma
         table = make_table(1000)
     kinds = [Sliced(device="cpu").compute_release(*table, np.random.default_rng(s))[1].coordinates.kind for s in (0, 1)]
     assert kind in kinds
+
+
+@pytest.mark.parametrize(
+    ("statistics", "expected"),
+    [
+        ([9, 8, 7, 2, 5, 6], ("scores", "columns")),  # a second turn leaves less than half of the best
+        ([9, 6, 7, 4, 5, 6], ("polar",)),  # it leaves more than half, so it is not worth its moves
+        ([9, 0.5], ("polar",)),  # nothing is left: no second turn
+        ([9, 6, 7, 8, 0.5], ("polar", "polar")),
+    ],
+)
+def test_a_second_turn_is_kept_only_where_it_removes_most_of_what_is_left(
+    statistics: list[float], expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(statistics)
+    monkeypatch.setattr(sliced, "weigh_evidence", lambda x, *_: ClassEvidence(x, next(left), limit=1.0))
+    x, codes = make_activations(60)
+    defense = Sliced(device="cpu")
+    out, fitted, kinds, evidence = defense._choose_coordinates(x, codes, np.random.default_rng(0), keep_map=True)
+    assert kinds == expected
+    assert next(left, None) is None
+    assert fitted.coordinates.kind == expected[0]  # later users are carried by the first turn alone
+    assert evidence.statistic in statistics
+    assert out.shape == x.shape
 
 
 def test_without_classes_or_with_equal_rows_nothing_changes() -> None:

@@ -2,7 +2,8 @@
 
 1. Coordinates. Moves that depend on the class stand out wherever users lie closer together than the moves are long. So
    all else is done in label-free coordinates: the columns as they are, length and direction by ranks, or the columns by
-   ranks. Each is tried in turn until learners find no more of the classes than chance gives.
+   ranks. Each is tried in turn until learners find no more of the classes than chance gives. If they find more in all,
+   the best table is carried once more, in each coordinates, and kept if that removes most of what was left.
 2. Gaussian transport makes the means and covariances of the bulk of each class equal, by least displacement.
 3. Rounds. Each takes d axes and carries every class towards the weighted average of the class quantile functions. The
    axes are random, in turn among the leading 1/8, 1/4, 1/2 and all of the principal directions, and then the columns of
@@ -14,7 +15,8 @@
 5. Trades. What learners still find is removed by users who trade their rows (`transport.place_exchange`).
 
 Departs: the prototype moved all the way in every round and drew along each axis, in the columns alone.
-Limit: it needs every user's attribute when applied; undisclosed users only go through the pooled Gaussian map.
+Limit: it needs every user's attribute when applied; undisclosed users only go through the pooled Gaussian map. The map
+for later users is that of the first turn.
 """
 
 from __future__ import annotations
