@@ -31,7 +31,8 @@ def test_tied_scores_stay_in_their_interval_and_others_as_they_are() -> None:
     (ties,) = NormalScores.fit(x).find_ties(x)
     assert ties.column == 0
     np.testing.assert_array_equal(np.sort(ties.rows), np.flatnonzero(x[:, 0] == 0))
-    assert (drawn[ties.rows, 0] >= ties.low).all() and (drawn[ties.rows, 0] <= ties.high).all()
+    assert (drawn[ties.rows, 0] >= ties.low).all()
+    assert (drawn[ties.rows, 0] <= ties.high).all()
     others = np.flatnonzero(x[:, 0] > 0)
     np.testing.assert_array_equal(drawn[others], at_random[others])
     np.testing.assert_array_equal(drawn[:, 1], at_random[:, 1])
