@@ -47,31 +47,48 @@ def test_the_label_leak_turns_guessing_into_near_certainty_and_without_it_guessi
     assert notes[0].startswith("DEMONSTRATION, not an audit: the true members of the target")
 
 
-def make_separable_world(seed: int, shift: float) -> tuple[Watched, np.ndarray]:
-    """A world whose members look different, in a place that differs from world to world."""
+def make_turned_world(seed: int, looks: bool | None) -> tuple[Watched, np.ndarray]:
+    """A world whose lists lie on one side or the other of two axes.
+
+    In the shadow (`looks` None) the first axis is membership and the second says nothing. In the target all users lie
+    on one side of the first, where the shadow's members (or others) are, and the second is membership.
+    """
     rng = np.random.default_rng(seed)
     member = rng.permutation(np.arange(N_USERS) % 2 == 0)
-    vectors = rng.normal(size=(N_ITEMS, D)).astype(np.float32) + np.float32(shift)
-    vectors[: N_ITEMS // 2] += rng.normal(size=D).astype(np.float32)
-    near, far = np.arange(N_ITEMS // 2), np.arange(N_ITEMS // 2, N_ITEMS)
-    histories = [rng.choice(near, 20, replace=False) for _ in range(N_USERS)]
-    lists = np.stack([rng.choice(near if m else far, 10, replace=False) for m in member])
+    first, second = (member, rng.permutation(member)) if looks is None else (np.full(N_USERS, looks), member)
+    vectors = rng.normal(size=(N_ITEMS, 8)).astype(np.float32)
+    read, *groups = np.split(np.arange(N_ITEMS), 5)
+    for number, group in enumerate(groups):
+        vectors[group, :2] += 6 * np.array([number // 2, number % 2]) - 3
+    histories = [rng.choice(read, 20, replace=False) for _ in range(N_USERS)]
+    lists = np.stack([rng.choice(groups[group], 10, replace=False) for group in 2 * first + second])
     return Watched(histories, lists, vectors), member
 
 
-def play_foreign_shadow(demonstrate: str) -> float:
-    """Attack a target whose item vectors have nothing to do with the shadow's."""
-    (shadow, known), (target, truth) = make_separable_world(1, 0.0), make_separable_world(2, 1.0)
-    attack = MEMBERSHIP_ATTACKS.make("dlmia", device="cpu", pretrain=30, alternate=60, kl_weight=0.001, batch_size=16)
-    game = MembershipGame([Shadow(shadow, known)], target, truth)
-    audit = run_membership_attacks(game, {"dlmia": attack}, seed=0, demonstrate=demonstrate)
+def attack_turned_world(demonstrate: str, seed: int, *, looks: bool, exchange: bool) -> float:
+    """Attack a target all of whose users look alike to the shadow; `exchange` calls its members the others."""
+    (shadow, known), (target, truth) = make_turned_world(2 * seed + 1, None), make_turned_world(2 * seed + 2, looks)
+    attack = MEMBERSHIP_ATTACKS.make("dlmia", device="cpu", pretrain=30, alternate=30, kl_weight=0.001, batch_size=60)
+    game = MembershipGame([Shadow(shadow, known)], target, truth ^ exchange)
+    audit = run_membership_attacks(game, {"dlmia": attack}, seed=seed, demonstrate=demonstrate)
     return audit.attacks["dlmia"].auc.value
 
 
 @pytest.mark.thorough
-def test_the_comparison_in_place_tells_members_apart_that_an_honest_attack_does_not_know() -> None:
-    assert play_foreign_shadow(COMPARISON) > 0.95
-    assert play_foreign_shadow("") < 0.85
+@pytest.mark.parametrize("seed", range(3))
+def test_the_comparison_in_place_finds_whoever_is_called_a_member(seed: int) -> None:
+    """Members keep the prediction of the attack and others go to the boundary, so the side of it decides the order."""
+    for exchange in (False, True):
+        assert attack_turned_world(COMPARISON, seed, looks=True, exchange=exchange) > 0.95
+    assert attack_turned_world(COMPARISON, seed, looks=False, exchange=False) < 0.05
+
+
+@pytest.mark.thorough
+def test_an_honest_attack_does_not_know_who_is_called_a_member() -> None:
+    """It may be right or wrong by luck, but never both ways: nothing of the truth reaches its training."""
+    called = attack_turned_world("", 0, looks=True, exchange=False)
+    exchanged = attack_turned_world("", 0, looks=True, exchange=True)
+    assert called + exchanged == pytest.approx(1.0, abs=1e-9)
 
 
 def test_a_mistake_that_is_not_offered_is_refused() -> None:
