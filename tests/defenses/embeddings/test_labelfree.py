@@ -70,6 +70,31 @@ def test_two_attributes_are_hidden_together() -> None:
     assert min(attack(x, codes, half), attack(x, second, half)) > 0.7
 
 
+def make_bent_world(n: int = 1_600, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors on a parabola that tell the class by their height, and the classes that half of the users disclose."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 3))
+    x[:, 1] += 0.8 * x[:, 0] ** 2
+    codes = x[:, 1] + 0.5 * rng.standard_normal(n) > 0.8
+    return x + np.array([3, 0, 0]), np.where(rng.random(n) < 0.5, codes, UNDISCLOSED)
+
+
+def test_a_second_stage_is_fitted_only_where_held_out_users_show_that_something_is_left() -> None:
+    def release(x: np.ndarray, shown: np.ndarray, stages: int) -> tuple[np.ndarray, int]:
+        table, fitted = LabelFree(stages=stages).compute_release(x, shown, np.random.default_rng(0))
+        return table, len(fitted.stages)
+
+    x, _, shown = make_world()
+    (one, _), (most, kept) = (release(x, shown, stages) for stages in (1, 2))
+    assert kept == 1
+    np.testing.assert_array_equal(most, one)  # what was looked at and left does not change the first stage
+
+    x, shown = make_bent_world()
+    (one, _), (most, kept) = (release(x, shown, stages) for stages in (1, 2))
+    assert kept == 2
+    assert np.abs(most - one).max() > 0.01
+
+
 @pytest.mark.parametrize("shown", [[UNDISCLOSED] * 40, [0] * 40, [0] * 39 + [1]], ids=["none", "one class", "one user"])
 def test_nothing_is_moved_where_nothing_can_be_learned(shown: list[int]) -> None:
     x = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)

@@ -40,3 +40,15 @@ def test_three_classes_have_two_scores() -> None:
 
 def test_classes_of_one_user_teach_nothing() -> None:
     assert fit_posterior(np.ones((5, 2)), np.array([0, 0, 0, 1, -1]), np.random.default_rng(0)) is None
+
+
+def test_evidence_is_rare_among_random_classes_and_large_where_vectors_differ() -> None:
+    def weigh(seed: int, shift: float) -> float:
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(2, size=300)
+        fitted = fit_posterior(rng.standard_normal((300, 10)) + shift * np.eye(2, 10)[codes], codes, rng)
+        assert fitted is not None
+        return fitted.evidence
+
+    assert np.mean([weigh(seed, 0.0) > 1.645 for seed in range(40)]) < 0.15
+    assert min(weigh(seed, 1.0) for seed in range(3)) > 4

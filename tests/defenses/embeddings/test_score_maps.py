@@ -30,6 +30,26 @@ def test_moments_no_longer_depend_on_the_score(rows: tuple[np.ndarray, np.ndarra
     assert (spreads.max(0) / spreads.min(0)).max() < 1.25 < max(unequal) / min(unequal)
 
 
+def test_products_are_uncorrelated_with_the_score_even_where_covariances_are_not_equal_at_every_score() -> None:
+    rng = np.random.default_rng(1)
+    s = rng.uniform(-1, 1, 4_000)
+    z = rng.standard_normal((4_000, 3))
+    z[:, 0] *= np.exp(s)
+    z[:, 1] += 0.8 * s * z[:, 2]
+    z[:, 2] *= 1 + 2 * s**2  # as wide at both ends: tells nothing of the side
+    means, both = (fit_turn(z, s, with_covariances=flag) for flag in (False, True))
+    assert means is not None
+    assert both is not None
+
+    def correlate_products(x: np.ndarray) -> float:
+        products = [x[:, i] * x[:, j] for i in range(3) for j in range(i, 3)]
+        return max(abs(np.corrcoef(product, s)[0, 1]) for product in products)
+
+    assert correlate_products(both.apply(z, s)) < 0.02 < 0.3 < correlate_products(means.apply(z, s))
+    widths = [both.apply(z, s)[rows, 2].std() for rows in (np.abs(s) > 0.8, np.abs(s) < 0.2)]
+    assert widths[0] > 1.5 * widths[1]  # left alone, which costs nothing
+
+
 def test_the_map_is_continuous_in_the_score(rows: tuple[np.ndarray, np.ndarray]) -> None:
     turn = fit_turn(*rows, with_covariances=True)
     assert turn is not None
