@@ -19,7 +19,7 @@ from recveil.core.types import FloatArray
 from recveil.transport.row_keys import Keys, draw_uniforms
 from recveil.transport.tied_scores import Ties
 
-__all__ = ["NormalScores"]
+__all__ = ["NormalScores", "find_varying"]
 
 MAX_KNOTS = 2_049
 """Ranks at which the values of a column are kept; between two of them values are interpolated."""
@@ -27,6 +27,11 @@ MAX_KNOTS = 2_049
 MIN_SPAN = 1e-9
 """Smallest span of a column, as a share of its largest value; ranks of anything less (float32 tells 6e-8) would be
 ranks of rounding errors, such as those of the lengths of vectors that all have length 1."""
+
+
+def find_varying(x: FloatArray) -> NDArray[np.bool_]:
+    """Find the columns in which rows differ by more than rounding."""
+    return np.asarray(np.ptp(x, axis=0) > MIN_SPAN * np.abs(x).max(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +55,7 @@ class NormalScores:
     @property
     def varies(self) -> NDArray[np.bool_]:
         """Columns in which rows differ by more than rounding; the others are left as they are."""
-        return np.asarray(self.knots[-1] - self.knots[0] > MIN_SPAN * np.abs(self.knots).max(0))
+        return find_varying(self.knots)
 
     def encode(self, x: FloatArray, keys: Keys) -> FloatArray:
         """Return the scores; rows with the value of several knots get one of their levels by their key."""

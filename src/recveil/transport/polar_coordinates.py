@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recveil.core.types import FloatArray
+from recveil.transport.normal_scores import find_varying
 
 __all__ = ["PolarCoordinates"]
 
@@ -35,7 +36,7 @@ class PolarCoordinates:
     @classmethod
     def fit(cls, x: FloatArray) -> Self:
         """Find the columns that vary and the scale of a table."""
-        varies = np.ptp(x, axis=0) > 0
+        varies = find_varying(x)
         values = np.asarray(x[:, varies], dtype=np.float64)
         unit = float(np.abs(values).max(initial=0.0)) or 1.0
         length = np.linalg.norm(values / unit, axis=1)

@@ -47,7 +47,7 @@ class Ties:
 
 
 def draw_tied_scores(scores: FloatArray, ties: list[Ties], rng: np.random.Generator) -> FloatArray:
-    """Return the scores with those of tied values drawn anew; all others stay as they are.
+    """Return the scores with those of tied values drawn again; all others stay as they are.
 
     Args:
         scores: (n, d) normal scores, ties in any order.

@@ -89,10 +89,8 @@ def run_membership_attacks(
     looked_at, users = _choose_users(len(game.target.lists), inductive=inductive, seed=seed)
     check_mistake(demonstrate)
     reference, target = game.target.take(looked_at), game.target.take(users)
-    worlds = game.shadows
     leaked = None if game.truth is None else game.truth[looked_at]
-    if demonstrate == LABEL_LEAK:
-        worlds = leak_labels(game.shadows, reference, leaked)
+    worlds = leak_labels(game.shadows, reference, leaked) if demonstrate == LABEL_LEAK else game.shadows
     scored = _score_by_rules(game.shadows, target)
     for name, attack in attacks.items():
         if name in scored:
