@@ -48,7 +48,7 @@ def test_an_item_of_one_user_is_dropped_and_said_and_never_listed() -> None:
     named = add_rows(split, [0, 1], [24, 25], items=2)
     model = fit(named)
     assert model.released_items_.tolist() == list(range(24))
-    assert any("2 items have a single user" in note for note in model.notes_)
+    assert any("give that user away: 2." in note for note in model.notes_)
     assert not model.item_vectors_[24:].any()
     scores = model.score(np.arange(5))
     assert (scores[:, 24:].max(1) < scores[:, :24].min(1)).all()
@@ -62,7 +62,7 @@ def test_a_user_of_many_interactions_is_clipped_and_that_is_said() -> None:
     split = make_checkerboard()
     n = split.train.n_users
     busy = add_rows(split, [n] * 24, list(range(24)), users=1)
-    assert any("1 users have more than 20 interactions" in note for note in fit(busy, max_history=20).notes_)
+    assert any("Users with more than 20 interactions: 1." in note for note in fit(busy, max_history=20).notes_)
     assert not any("more than" in note for note in fit(busy, max_history=24).notes_)
 
 
@@ -71,7 +71,7 @@ def test_a_user_of_a_million_interactions_counts_as_one_row_of_norm_one() -> Non
     n = split.train.n_users
     busy = add_rows(split, [n] * 1_000_000, list(np.arange(1_000_000) % 24), users=1)
     model = fit(busy, epsilon=20.0)
-    assert any("1 users have more than 1,000 interactions" in note for note in model.notes_)
+    assert any("Users with more than 1,000 interactions: 1." in note for note in model.notes_)
     rows = scale_rows(build_interaction_matrix(clip_histories(busy.train, 1_000), 0.0))
     assert np.linalg.norm(rows[[n]].toarray()) == pytest.approx(1.0)
 

@@ -169,7 +169,7 @@ def test_a_model_with_a_guarantee_states_it_and_names_no_other_item(interactions
         True,
         "operating system",
     )
-    assert any("1 items have a single user" in note for note in result.warnings)
+    assert any("give that user away: 1." in note for note in result.warnings)
     named, listed = (
         {*pq.read_table(tmp_path / "run" / f"{name}.parquet")["item_id"].to_pylist()}
         for name in ("items", "recommendations")

@@ -208,12 +208,12 @@ class PrivateItemModel(ABC):
         notes = [f"{n_released:,} of {n_items:,} items are released; only these are recommended."]
         if n_single:
             notes.append(
-                f"{n_single:,} items have a single user, and their names would give that user away. They fall below "
-                "the noisy threshold and are dropped; any of one user's is kept with a probability of at most "
+                f"Items with a single user, whose names would give that user away: {n_single:,}. They fall below the "
+                "noisy threshold and are dropped; any of one user's is kept with a probability of at most "
                 f"{budget.item_failure:.0e}."
             )
         if n_long:
-            notes.append(f"{n_long:,} users have more than {self.max_history:,} interactions; the newest were kept.")
+            notes.append(f"Users with more than {self.max_history:,} interactions: {n_long:,}. Only the newest count.")
         if n_users * self.delta > 1:
             notes.append(
                 f"delta is {self.delta:g}, above 1 / users ({1 / n_users:.1g}): a release that gives away one whole "

@@ -15,6 +15,7 @@ from recveil.attacks.membership.biased import Biased
 from recveil.attacks.membership.dlmia import DLMIA
 from recveil.attacks.membership.lira import LiRA
 from recveil.attacks.membership.rmia import RMIA
+from recveil.attacks.membership.rrmia import RRMIA
 from recveil.attacks.membership.rules import RULES
 from recveil.attacks.membership.shadowfree import ShadowFree
 from recveil.audits.membership.audit import MembershipAudit, run_membership_attacks
@@ -80,9 +81,8 @@ def audit_without_difference(seed: int) -> MembershipAudit:
     shadow_world = Shadow(shadow.serve_lists(vectors).watched, split.shadow.member)
     game = MembershipGame((shadow_world,), target.serve_lists(vectors, signals).watched, split.target.member)
     dlmia = DLMIA(pretrain=60, alternate=40, device="cpu")
-    return run_membership_attacks(
-        game, {**make_quick_attacks(), "dlmia": dlmia, "lira": LiRA(), "rmia": RMIA()}, seed=seed
-    )
+    others = {"dlmia": dlmia, "lira": LiRA(), "rmia": RMIA(), "rrmia": RRMIA()}
+    return run_membership_attacks(game, {**make_quick_attacks(), **others}, seed=seed)
 
 
 @pytest.mark.slow
