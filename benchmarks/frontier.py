@@ -31,7 +31,7 @@ from recveil.workflows.defended_release import measure_displacement
 from recveil.workflows.frontier import STRENGTHS
 
 DATA, MODEL, TARGET = "ml-1m", "bprmf", "gender"
-METHODS = ("none", "sliced", "gaussian", "leace", "attrcloak-df", "noise", "u2u", "d2d")
+METHODS = ("none", "sliced", "gaussian", "leace", "attrcloak-df", "noise", "u2u", "d2d", "labelfree")
 ONCE = ("none", "d2d")
 ATTACKERS = (*panel_members("fast"), "forest", "svm-rbf")
 
