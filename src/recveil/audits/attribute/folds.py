@@ -55,6 +55,7 @@ class CrossValidation:
         inner_folds: parts of the known users, on which attackers are chosen.
         leak_ratio: share of all users whose attribute the attacker knows; all who are not attacked if None.
         max_repeats: repeats up to which an inconclusive audit goes on; none are added if it is not above `repeats`.
+            Unless it is 0, a leak that is clear after the first repeat needs no other.
         max_seconds: wall-clock seconds after which no repeats are added.
         permutations: permutations of the labels, each with all attacks again, for an exact p-value; with 0 the p-value
             is that of the corrected resampled t.
