@@ -153,11 +153,13 @@ class AuditRuleOptions:
         str, typer.Option(help="Attacker panel, or attacks separated by commas: see `recveil list attacks`.")
     ] = "fast"
     folds: Annotated[int, typer.Option(help="Folds of cross-validation.", min=2)] = 5
-    repeats: Annotated[int, typer.Option("--repeats", "--seeds", help="Repeats of cross-validation.", min=1)] = 2
+    repeats: Annotated[
+        int, typer.Option("--repeats", "--seeds", help="Repeats of cross-validation; a clear leak needs one.", min=1)
+    ] = 2
     max_repeats: Annotated[
         int,
         typer.Option(
-            help="Repeats up to which an inconclusive audit goes on, within a minute; as --repeats for no more.",
+            help="Repeats up to which an inconclusive audit goes on, within a minute; as --repeats for exactly so many.",
             min=1,
         ),
     ] = 10

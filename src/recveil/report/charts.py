@@ -60,13 +60,13 @@ CONVERSION = (
 def draw(plot: Plot) -> str:
     """Return the figure as one `<svg>` element for a page, with all texts escaped."""
     altair, _ = _import_libraries()
-    return _make_embeddable(_convert(apply_style(build_chart(altair, plot)).to_dict()), plot)
+    return _make_embeddable(_convert(apply_style(build_chart(altair, plot)).to_dict(validate=False)), plot)
 
 
 def draw_file(plot: Plot) -> str:
     """Return the figure as an SVG file of its own, dark on white and with its legend, since no page lends them."""
     altair, _ = _import_libraries()
-    chart = show_legends(apply_style(build_chart(altair, plot)).to_dict())
+    chart = show_legends(apply_style(build_chart(altair, plot)).to_dict(validate=False))
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" color="{FILE_INK}" style="background: #fff" '
     return _make_embeddable(_convert(chart), plot).replace("<svg ", opening, 1) + "\n"
 

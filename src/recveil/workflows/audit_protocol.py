@@ -51,7 +51,8 @@ class AuditProtocol:
         panel: name of the attacker panel, or attack names between commas.
         folds: parts of the users; each is attacked in turn.
         repeats: repeats of cross-validation.
-        max_repeats: repeats up to which an inconclusive audit of classes goes on; equal to `repeats` for no more.
+        max_repeats: repeats up to which an inconclusive audit of classes goes on, while a leak that is clear after the
+            first needs no other; if it is not above `repeats`, there are exactly `repeats`.
         max_seconds: wall-clock seconds of one audit after which no repeats are added.
         margin: advantage under which a leak is not called one.
         permutations: permutations of the labels for an exact p-value; 0 for the corrected t.
@@ -118,6 +119,10 @@ class AuditProtocol:
             return list(panel_members(self.panel))
         return list(parse_attackers(self.panel, self.device))
 
+    def start_with_one_repeat(self) -> AuditProtocol:
+        """Return the rules for audits beside the main ones: one repeat, and more only while that is inconclusive."""
+        return replace(self, repeats=1, max_repeats=max(self.repeats, self.max_repeats))
+
     def audit_classes(
         self,
         x: FloatArray,
@@ -168,6 +173,8 @@ class AuditProtocol:
     ) -> dict[str, Results]:
         """Audit the attackers who hold earlier tables: one who learned from the first, and one who holds all of them.
 
+        Both get one repeat, and more only while that is inconclusive.
+
         Args:
             before: the earlier tables of the same users, oldest first.
             after: the table of today.
@@ -175,10 +182,10 @@ class AuditProtocol:
             ids: ids of the users, from which folds are derived; the rows of the first table serve where there are none.
         """
         ids = hash_rows(before[0]) if ids is None else ids
-        both = join_releases(*before, after)
+        both, rules = join_releases(*before, after), self.start_with_one_repeat()
         return {
-            "static": collect_results(self.audit_classes(before[0], targets, ids=ids, attacked_in=after)),
-            "two_releases": collect_results(self.audit_classes(both, targets, ids=ids)),
+            "static": collect_results(rules.audit_classes(before[0], targets, ids=ids, attacked_in=after)),
+            "two_releases": collect_results(rules.audit_classes(both, targets, ids=ids)),
         }
 
     def audit_curve(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from recveil.core.errors import DataError
@@ -224,6 +225,8 @@ def _add_rehearsal(
 
 
 def _make_loss(recommendations: Recommendations | None, protocol: AuditProtocol) -> UtilityLoss | None:
+    """Return the loss of the recommendations, prepared when a defense first asks for it: most never do."""
     if recommendations is None or recommendations.items is None:
         return None
-    return recommendations.make_loss(device=protocol.device, seed=protocol.seed)
+    prepare = cache(lambda: recommendations.make_loss(device=protocol.device, seed=protocol.seed))
+    return lambda users: prepare()(users)

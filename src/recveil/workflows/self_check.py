@@ -106,7 +106,7 @@ def choose_defense(
         cloaked = apply_defense(candidate)
         if not before:
             if protocol.memory is not None:  # the same fits serve the static attacker of an audit before and after
-                _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, attacked_in=cloaked)
+                _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, attacked_in=cloaked, repeats=1)
             before = _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids)
         after = _audit_table(cloaked, targets, checked, CHECK_PANELS, ids)
         if any(_exceeds(after[name], before[name]) for name in after):  # then all attacks say what was before
@@ -149,9 +149,10 @@ def _audit_table(
     panels: Sequence[str],
     ids: Ids,
     attacked_in: FloatArray | None = None,
+    repeats: int = REPEATS,
 ) -> Mapping[str, TargetAudit]:
     attacks = {name: attack for panel in panels for name, attack in make_panel(panel, protocol.device).items()}
-    rules = replace(protocol, attacks=attacks, repeats=REPEATS, max_repeats=REPEATS, permutations=0, leak_ratio=None)
+    rules = replace(protocol, attacks=attacks, repeats=repeats, max_repeats=repeats, permutations=0, leak_ratio=None)
     return {audit.target: audit for audit in rules.audit_classes(x, targets, ids=ids, attacked_in=attacked_in)}
 
 

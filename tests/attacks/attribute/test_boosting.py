@@ -32,7 +32,13 @@ def test_boosted_trees_are_those_of_scikit_learn_on_the_same_bins(K: int) -> Non
     x, y = x.astype(np.float64), secret.codes
     numbers = assign_bins(x, compute_bin_edges(x[:1000], 127))
     own = HistGradientBoostingClassifier(
-        max_iter=60, max_leaf_nodes=15, max_bins=127, class_weight="balanced", early_stopping=False, random_state=0
+        max_iter=40,
+        learning_rate=0.15,
+        max_leaf_nodes=15,
+        max_bins=127,
+        class_weight="balanced",
+        early_stopping=False,
+        random_state=0,
     ).fit(numbers[:1000], y[:1000])
     np.testing.assert_allclose(_guess_half(x, y), own.predict_proba(numbers[1000:]), atol=1e-5)
 
@@ -54,6 +60,12 @@ def test_boosted_trees_do_not_care_where_a_column_starts_and_how_wide_it_is() ->
 def test_boosted_trees_see_low_bits() -> None:
     x, secret = make_injected_label("low-bits", n=4000, d=3, rng=np.random.default_rng(0))
     assert (_guess_half(x, secret.codes).argmax(1) == secret.codes[2000:]).mean() > 0.75
+
+
+def test_boosted_trees_never_read_the_classes_of_test_users() -> None:
+    x, secret = make_planted_leak(400, 3, 2, 2.0, rng=np.random.default_rng(0))
+    hidden = np.where(np.arange(400) < 200, secret.codes, 0)
+    np.testing.assert_array_equal(_guess_half(x, secret.codes), _guess_half(x, hidden))
 
 
 def _guess_half(x: FloatArray, y: IntArray) -> FloatArray:

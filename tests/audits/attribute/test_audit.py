@@ -263,6 +263,17 @@ def test_an_inconclusive_audit_adds_repeats_where_they_resolve_it_and_says_so() 
     assert "more users are needed" in few.sentence
 
 
+def test_a_clear_leak_is_not_repeated_unless_repeats_are_fixed() -> None:
+    attacks, adaptive = panel("logistic"), CrossValidation(repeats=2, max_repeats=4)
+    clear = make_planted_leak(1_000, 8, 2, 2.0, rng=rng())
+    assert audit_attribute(*clear, attacks, rules=adaptive).repeats_used == 1
+    assert audit_attribute(*clear, attacks, rules=CrossValidation(repeats=2, max_repeats=2)).repeats_used == 2
+    weak = make_planted_leak(1_000, 8, 2, 0.4, rng=rng())
+    found = audit_attribute(*weak, attacks, rules=adaptive)
+    assert found.headline.advantage.low > 0  # a leak, but not beyond doubt
+    assert found.repeats_used == 2
+
+
 def test_a_leak_among_many_classes_that_the_advantage_does_not_show_is_found() -> None:
     generator, K = rng(0), 30
     codes = generator.permutation(np.arange(1500) % K)

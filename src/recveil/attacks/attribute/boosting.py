@@ -25,7 +25,7 @@ METHODS = (
         "boosting",
         builder="BoostedTrees",
         summary="Histogram gradient boosting: 100 trees of eight leaves.",
-        options={"iterations": 100, "max_leaves": 8},
+        options={"iterations": 100, "max_leaves": 8, "rate": 0.1},
         panels=("full",),
         rank=140,
     ),
@@ -40,9 +40,9 @@ class BoostedTrees:
     """
 
     bins: Annotated[Count, Field(ge=2, le=255)] = 127
-    iterations: Count = 60
+    iterations: Count = 40
     max_leaves: Annotated[Count, Field(ge=2)] = 15
-    rate: PositiveFloat = 0.1
+    rate: PositiveFloat = 0.15
 
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator

@@ -37,10 +37,19 @@ from recveil.core.types import Attribute, Estimate, FloatArray, IntArray, Record
 from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import require_classes
 from recveil.metrics import leakage
-from recveil.metrics.intervals import CONFIDENCE_LEVEL, compute_corrected_p, estimate_advantage, estimate_corrected_mean
+from recveil.metrics.intervals import (
+    CONFIDENCE_LEVEL,
+    compute_corrected_error,
+    compute_corrected_p,
+    estimate_advantage,
+    estimate_corrected_mean,
+)
 from recveil.metrics.power import TARGET_POWER, allow_for_learning, compute_advantage_error, compute_detection_threshold
 
 __all__ = ["audit_attribute", "list_records", "select_users"]
+
+CLEAR_LEVEL = 0.999
+"""Coverage of the interval that must lie above the margin for a leak to need no second repeat."""
 
 
 def audit_attribute(
@@ -106,8 +115,11 @@ def _attack_until_resolved(
     """Run the attacks, and add repeats while the audit is inconclusive and repeats can resolve it.
 
     The repeats are doubled up to rules.max_repeats; none are added if they would take longer than rules.max_seconds.
+    Where it may add some, a leak that is clear after the first repeat needs no other; else there are exactly
+    rules.repeats.
     """
-    start, first = time.monotonic(), 0
+    start, first, wanted = time.monotonic(), 0, rules.repeats
+    rules = replace(rules, repeats=1) if rules.max_repeats > wanted else rules
     trials: dict[str, list[FoldTrial]] = {name: [] for name in attacks}
     while True:
         for name, each in run_repeats(users, attacks, rules=rules, seed=seed, first=first).items():
@@ -115,6 +127,9 @@ def _attack_until_resolved(
         headline = _select_headline_trials(trials)
         found = _summarize_trials(trials, headline, labels, rules, margin=margin, d=users.x.shape[1])
         first, most = rules.repeats, max(rules.repeats, rules.max_repeats)
+        if first < wanted and not _is_clear_leak(found, rules):
+            rules = replace(rules, repeats=wanted)
+            continue
         resolution = _compute_resolution(found.counts, margin, replace(rules, repeats=most))
         if found.verdict is not Verdict.INCONCLUSIVE or found.headline.degenerate or resolution >= 2 * margin:
             return found
@@ -122,6 +137,13 @@ def _attack_until_resolved(
         if more is None:
             return found
         rules = more
+
+
+def _is_clear_leak(found: TargetAudit, rules: CrossValidation) -> bool:
+    """Tell whether there is a leak at a level so strict that looking early costs no false alarms."""
+    error = compute_corrected_error(found.fold_advantages, rules.test_share)
+    least = found.fold_advantages.mean() - stats.t.ppf(0.5 + CLEAR_LEVEL / 2, len(found.fold_advantages) - 1) * error
+    return bool(least > found.margin)
 
 
 def _summarize_trials(

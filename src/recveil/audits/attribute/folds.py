@@ -54,7 +54,8 @@ class CrossValidation:
         repeats: how often the users are split again.
         inner_folds: parts of the known users, on which attackers are chosen.
         leak_ratio: share of all users whose attribute the attacker knows; all who are not attacked if None.
-        max_repeats: repeats up to which an inconclusive audit goes on; none are added if it is not above `repeats`.
+        max_repeats: repeats up to which an inconclusive audit goes on, while a leak that is clear after the first needs
+            no other; if it is not above `repeats`, there are exactly `repeats`.
         max_seconds: wall-clock seconds after which no repeats are added.
         permutations: permutations of the labels, each with all attacks again, for an exact p-value; with 0 the p-value
             is that of the corrected resampled t.
