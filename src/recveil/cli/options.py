@@ -159,7 +159,7 @@ class AuditRuleOptions:
     max_repeats: Annotated[
         int,
         typer.Option(
-            help="Repeats up to which an inconclusive audit goes on, within a minute; as --repeats for no other number.",
+            help="Repeats up to which an inconclusive audit goes on, within a minute; as --repeats for just so many.",
             min=1,
         ),
     ] = 10
