@@ -127,6 +127,6 @@ LIMITS = (
           (0, 2, 3), None, _use(2, n=400, d=5_000)),
     Limit("quadratic method on 100,000 users", ("cloak", *BIG, "--method", "d2d", *QUICK, "--out", "o.parquet"),
           (2, 3), None, _use(2, n=100_000, d=8)),
-    Limit("u2u on 100,000 users", ("cloak", *BIG, "--method", "u2u", *QUICK, "--out", "o.parquet"), (0, 2, 3), None,
+    Limit("u2u on 100,000 users", ("cloak", *BIG, "--method", "u2u", *QUICK, "--out", "o.parquet"), (1, 2, 3), None,
           _use(2, n=100_000, d=8)),
 )  # fmt: skip

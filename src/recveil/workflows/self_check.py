@@ -33,7 +33,8 @@ CHECK_FOLDS = 1 << 20
 """Changes the seed of the folds on which a defense is chosen: the audit that follows judges it on other folds."""
 
 REPEATS = 2
-"""Repeats of cross-validation: with one, intervals are too wide to see a leak of the size of the margin."""
+"""Repeats of cross-validation: with one, intervals are too wide to see a leak of the size of the margin. What there was
+before is not judged: one repeat is enough where that is conclusive."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ def choose_defense(
         if not before:
             if protocol.memory is not None:  # the same fits serve the static attacker of an audit before and after
                 _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, attacked_in=cloaked, repeats=1)
-            before = _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids)
+            before = _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, repeats=1)
         after = _audit_table(cloaked, targets, checked, CHECK_PANELS, ids)
         if any(_exceeds(after[name], before[name]) for name in after):  # then all attacks say what was before
             before = _audit_table(x, targets, protocol, CHECK_PANELS, ids)
@@ -152,7 +153,7 @@ def _audit_table(
     repeats: int = REPEATS,
 ) -> Mapping[str, TargetAudit]:
     attacks = {name: attack for panel in panels for name, attack in make_panel(panel, protocol.device).items()}
-    rules = replace(protocol, attacks=attacks, repeats=repeats, max_repeats=repeats, permutations=0, leak_ratio=None)
+    rules = replace(protocol, attacks=attacks, repeats=repeats, max_repeats=REPEATS, permutations=0, leak_ratio=None)
     return {audit.target: audit for audit in rules.audit_classes(x, targets, ids=ids, attacked_in=attacked_in)}
 
 
