@@ -89,6 +89,14 @@ class ScoreFeatures:
         waves = np.cos(columns[:, : len(self.frequencies)] @ self.frequencies.numpy() + self.phases.numpy())
         return np.hstack([columns, waves])
 
+    def compute_scores(self, x: FloatArray, weights: torch.Tensor, offsets: torch.Tensor) -> FloatArray:
+        """Return the weighted sums of the features in single precision, for which cosines take a tenth of the time."""
+        columns = torch.from_numpy((np.hstack([self.polar.encode(x), x]) - self.center.numpy()) / self.spread.numpy())
+        columns = columns.float()
+        angles = torch.addmm(self.phases.float(), columns[:, : len(self.frequencies)], self.frequencies.float())
+        linear, waved = weights.float().split([columns.shape[1], len(self.phases)])
+        return np.asarray((columns @ linear + angles.cos_() @ waved).double().numpy() + offsets.numpy())
+
 
 @dataclass(frozen=True, eq=False)
 class ScoreTurn:
@@ -217,7 +225,7 @@ class ScoreMap:
     def carry_rows(self, x: FloatArray, scores: FloatArray | None = None) -> FloatArray:
         """Carry rows by their scores, or by these scores in place of them."""
         if scores is None:
-            scores = self.features.compute(x) @ self.weights.numpy() + self.offsets.numpy()
+            scores = self.features.compute_scores(x, self.weights, self.offsets)
         polar = self.features.polar if float(self.is_polar) else None
         z = x if polar is None else polar.encode(x)
         for t, turn in enumerate(self.list_turns()):
