@@ -76,8 +76,7 @@ def run_membership_attacks(
         inductive: attacks look at the lists of a random half of the target's users and score the other half, instead of
             looking at the lists of the users that they score. They never see the members.
         jointly: the intervals of all AUCs hold together with 95 % probability (Sidak). With ten single intervals, one
-            table in four without a leak would raise an alarm. False gives single intervals, as in the papers. Whether
-            an AUC is clear is always judged jointly.
+            table in four without a leak would raise an alarm. False gives single ones; `is_clear` stays joint.
         demonstrate: a published mistake to commit on purpose; see `demonstrations`. Empty for none.
 
     Returns:
