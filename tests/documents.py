@@ -340,6 +340,7 @@ def build_member_attack(auc: float, *, is_rule: bool = False) -> MembershipAttac
         balanced_accuracy=estimate(auc - 0.1),
         threshold=0.0,
         is_rule=is_rule,
+        is_clear=abs(auc - 0.5) > 0.04,
         inverted=auc < 0.48,
         ahead_of_rules=None if is_rule else estimate(0.1),
         explained_by_rule=False,

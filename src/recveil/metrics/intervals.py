@@ -18,6 +18,7 @@ from scipy import stats
 from recveil.core.types import Estimate, FloatArray
 
 __all__ = [
+    "CLEAR_LEVEL",
     "CONFIDENCE_LEVEL",
     "compute_corrected_error",
     "compute_corrected_p",
@@ -26,7 +27,10 @@ __all__ = [
 ]
 
 CONFIDENCE_LEVEL = 0.95
-"""Coverage of every interval."""
+"""Coverage of every interval that is shown."""
+
+CLEAR_LEVEL = 0.999
+"""Coverage of the interval by which a leak is clear: one table in a thousand without a leak may look like one."""
 
 SCORE_TOLERANCE = 1e-12
 """Scores closer than this are equal: the mean of ten times 1/3 is not exactly 1/3."""

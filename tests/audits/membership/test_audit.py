@@ -18,18 +18,25 @@ from recveil.attacks.membership.rmia import RMIA
 from recveil.attacks.membership.rrmia import RRMIA
 from recveil.attacks.membership.rules import RULES
 from recveil.attacks.membership.shadowfree import ShadowFree
-from recveil.audits.membership.audit import MembershipAudit, run_membership_attacks
+from recveil.audits.membership.audit import (
+    MembershipAudit,
+    _evaluate_scores,
+    _ScoredAttack,
+    run_membership_attacks,
+)
 from recveil.audits.membership.game import MembershipGame, build_game
 from recveil.audits.membership.item_source import ItemSource
 from recveil.audits.membership.platforms import ServingPolicy, factor_items, train_and_serve, train_platform
 from recveil.audits.membership.references import ReferenceModels
 from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
-from recveil.audits.membership.verdict import decide_verdict
+from recveil.audits.membership.verdict import decide_verdict, judge_membership
 from recveil.core.errors import DataError, UsageError
 from recveil.core.protocols import MembershipAttack
+from recveil.core.result_parts import Verdict
 from recveil.core.types import Shadow, Watched
 from recveil.data.member_split import MemberPart, split_three_ways
 from recveil.data.synthetic import make_world
+from recveil.metrics.intervals import CONFIDENCE_LEVEL
 from recveil.models.als import ALS
 
 MakeWorld = Callable[[int, float, int], Shadow]
@@ -119,6 +126,28 @@ def test_a_planted_difference_is_found_and_no_rule_explains_it(make_seen_world: 
     assert biased.ahead_of_rules.low > 0
     assert not biased.explained_by_rule
     assert decide_verdict(audit.attacks.values()) == "leak"
+
+
+def audit_scores(shift: float, n: int, seed: int) -> MembershipAudit:
+    """Judge twelve attacks with normal scores, the first of which moves members up by `shift`."""
+    truth = np.arange(n) % 2 == 0
+    scores = np.random.default_rng(seed).standard_normal((12, n))
+    scores[0, truth] += shift
+    names = [*RULES, *(f"a{i}" for i in range(12 - len(RULES)))]
+    scored = {name: _ScoredAttack(row, 0.0) for name, row in zip(names[::-1], scores, strict=True)}
+    results = _evaluate_scores(truth, scored, CONFIDENCE_LEVEL ** (1 / 12))
+    return MembershipAudit(results, {name: s.scores for name, s in scored.items()}, np.arange(n), truth)
+
+
+def test_only_clear_evidence_is_a_leak_and_what_is_less_is_inconclusive() -> None:
+    null = [audit_scores(0.0, 266, seed) for seed in range(100)]
+    alarms = [a for a in null if any(not r.auc.low <= 0.5 <= r.auc.high for r in a.attacks.values())]
+    assert 1 <= len(alarms) <= 11  # 5 are expected at 95 %, and none at 99.9 %
+    assert {decide_verdict(a.attacks.values()) for a in null} == {"inconclusive"}
+    assert all("not at the 99.9 %" in judge_membership(a).sentence for a in alarms)
+    assert all(decide_verdict(audit_scores(1.2, 266, seed).attacks.values()) == "leak" for seed in range(10))
+    weak = [decide_verdict(audit_scores(0.36, 2000, seed).attacks.values()) for seed in range(10)]  # an AUC of 0.6
+    assert weak.count(Verdict.LEAK) >= 9
 
 
 @pytest.mark.thorough

@@ -16,7 +16,7 @@ TRUTH = np.arange(400) % 2 == 0
 
 
 def result(auc: float, half: float = 0.02, ahead: float | None = None) -> MembershipAttackResult:
-    """Make the result of an attack with this AUC; of a rule where `ahead` is None."""
+    """Make the result of an attack with this AUC; of a rule where `ahead` is None. It is clear from two halves on."""
     area = Estimate(auc, auc - half, auc + half, 400)
     return MembershipAttackResult(
         auc=area,
@@ -24,6 +24,7 @@ def result(auc: float, half: float = 0.02, ahead: float | None = None) -> Member
         balanced_accuracy=area,
         threshold=0.0,
         is_rule=ahead is None,
+        is_clear=abs(auc - 0.5) > 1.999 * half,
         inverted=area.high < 0.5,
         ahead_of_rules=None if ahead is None else Estimate(ahead, ahead - half, ahead + half, 400),
         explained_by_rule=False,
@@ -40,6 +41,13 @@ def audit(truth: np.ndarray | None = TRUTH, **attacks: MembershipAttackResult) -
         ({"r": result(0.52), "a": result(0.7, ahead=0.18)}, "leak", "'a' reaches an AUC of 0.700 .* 'r' .* 0.520"),
         ({"r": result(0.9), "a": result(0.8, ahead=-0.1)}, "explained", "rule 'r' .* 0.900 .*'a' .* 0.800"),
         ({"r": result(0.54, 0.03), "a": result(0.56, 0.03, ahead=0.02)}, "explained", "'a' .* 0.560"),
+        ({"r": result(0.5), "a": result(0.56, 0.04, ahead=0.06)}, "inconclusive", "'a' .* 0.560 .* not at the 99.9 %"),
+        (
+            {"r": result(0.44, 0.04), "a": result(0.5, ahead=0.0)},
+            "inconclusive",
+            "'r' .* 0.440 .*More users, or more ref",
+        ),
+        ({"r": result(0.6), "a": result(0.7, 0.15, ahead=0.2)}, "leak", "'a' .* 0.700"),
         ({"r": result(0.9)}, "explained", "the rule 'r' reaches an AUC of 0.900"),
         ({"r": result(0.5), "a": result(0.51, ahead=0.01)}, "none", "by 0.05 of AUC or more: .* 0.510"),
         ({"r": result(0.5), "a": result(0.5, 0.2, ahead=0.0)}, "inconclusive", "Too few users"),

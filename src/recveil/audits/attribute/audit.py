@@ -38,6 +38,7 @@ from recveil.data.io.ids import Ids
 from recveil.data.io.user_tables import require_classes
 from recveil.metrics import leakage
 from recveil.metrics.intervals import (
+    CLEAR_LEVEL,
     CONFIDENCE_LEVEL,
     compute_corrected_error,
     compute_corrected_p,
@@ -47,9 +48,6 @@ from recveil.metrics.intervals import (
 from recveil.metrics.power import TARGET_POWER, allow_for_learning, compute_advantage_error, compute_detection_threshold
 
 __all__ = ["audit_attribute", "list_records", "select_users"]
-
-CLEAR_LEVEL = 0.999
-"""Coverage of the interval that must lie above the margin for a leak to need no second repeat."""
 
 
 def audit_attribute(

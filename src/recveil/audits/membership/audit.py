@@ -23,7 +23,7 @@ from recveil.core.protocols import MembershipAttack
 from recveil.core.random import make_generator
 from recveil.core.types import BoolArray, Estimate, FloatArray, IntArray, Shadow, Watched
 from recveil.metrics import roc
-from recveil.metrics.intervals import CONFIDENCE_LEVEL
+from recveil.metrics.intervals import CLEAR_LEVEL, CONFIDENCE_LEVEL
 
 __all__ = ["FALSE_POSITIVE_RATES", "MembershipAudit", "run_membership_attacks"]
 
@@ -76,7 +76,7 @@ def run_membership_attacks(
         inductive: attacks look at the lists of a random half of the target's users and score the other half, instead of
             looking at the lists of the users that they score. They never see the members.
         jointly: the intervals of all AUCs hold together with 95 % probability (Sidak). With ten single intervals, one
-            table in four without a leak would raise an alarm. False gives single intervals, as in the papers.
+            table in four without a leak would raise an alarm. False gives single ones; `is_clear` stays joint.
         demonstrate: a published mistake to commit on purpose; see `demonstrations`. Empty for none.
 
     Returns:
@@ -151,8 +151,10 @@ def _evaluate_scores(
     truth: BoolArray, scored: Mapping[str, _ScoredAttack], level: float
 ) -> dict[str, MembershipAttackResult]:
     results = {}
+    clear_level = CLEAR_LEVEL ** (1 / len(scored))
     for name, entry in scored.items():
         auc = roc.estimate_auc(truth, entry.scores, level=level)
+        wide = roc.estimate_auc(truth, entry.scores, level=clear_level)
         ahead = None
         if name not in RULES:
             gaps = (roc.estimate_auc_difference(truth, entry.scores, scored[r].scores, level=level) for r in RULES)
@@ -163,6 +165,7 @@ def _evaluate_scores(
             balanced_accuracy=roc.estimate_balanced_accuracy(truth, entry.scores, entry.threshold),
             threshold=entry.threshold,
             is_rule=ahead is None,
+            is_clear=not wide.low <= 0.5 <= wide.high,
             inverted=auc.high < 0.5,
             ahead_of_rules=ahead,
             explained_by_rule=ahead is not None and auc.low > 0.5 and not ahead.low > 0,

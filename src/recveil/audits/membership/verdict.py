@@ -10,6 +10,7 @@ from recveil.audits.membership.audit import MembershipAudit
 from recveil.core.membership_parts import MembershipAttackResult, MembershipFindings
 from recveil.core.result_parts import Verdict
 from recveil.core.types import Estimate, FloatArray
+from recveil.metrics.intervals import CLEAR_LEVEL, CONFIDENCE_LEVEL
 
 __all__ = ["DEFAULT_MARGIN", "compute_roc_curves", "compute_roc_points", "decide_verdict", "judge_membership"]
 
@@ -52,13 +53,15 @@ def judge_membership(audit: MembershipAudit, *, margin: float = DEFAULT_MARGIN) 
 def decide_verdict(results: Iterable[MembershipAttackResult], *, margin: float = DEFAULT_MARGIN) -> Verdict:
     """Return `leak`, `explained`, `none` or `inconclusive`.
 
-    As in audits of attributes, a leak excludes chance and reaches the margin; without one, all intervals lie inside
-    it. A leak is `explained` where no attack is ahead of every rule: the serving rule, not the training, separates the
+    What is detected excludes chance and reaches the margin. A leak needs one detection that is clear, that is at a
+    joint 99.9 %: at the 95 % of the intervals shown, one table in twenty without a leak would be called one. Between
+    the two levels the verdict is `inconclusive` and never `none`, which asks that all intervals lie inside the margin.
+    A leak is `explained` where no attack is ahead of every rule: the serving rule, not the training, separates the
     classes. Attacks that are reliably wrong while no rule detects anything are a leak too.
     """
     results = list(results)
-    detected = [r for r in results if not r.auc.low <= 0.5 <= r.auc.high and abs(r.auc.value - 0.5) >= margin]
-    if not detected:
+    detected = [r for r in results if _is_detected(r, margin)]
+    if not any(r.is_clear for r in detected):
         all_inside = all(max(r.auc.high - 0.5, 0.5 - r.auc.low) < margin for r in results)
         return Verdict.NONE if all_inside else Verdict.INCONCLUSIVE
     only_inverted_attacks = all(r.inverted and not r.is_rule for r in detected)
@@ -90,6 +93,10 @@ def compute_roc_points(member_scores: FloatArray, nonmember_scores: FloatArray) 
     return [[round(a / n, 6), round(share, 6)] for a, share in zip(allowed.tolist(), shares, strict=True)]
 
 
+def _is_detected(result: MembershipAttackResult, margin: float) -> bool:
+    return not result.auc.low <= 0.5 <= result.auc.high and abs(result.auc.value - 0.5) >= margin
+
+
 def _is_ahead(result: MembershipAttackResult) -> bool:
     return result.ahead_of_rules is not None and result.ahead_of_rules.low > 0
 
@@ -104,6 +111,9 @@ def _write_sentence(verdict: Verdict, results: Mapping[str, MembershipAttackResu
     if verdict is Verdict.NONE:
         return f"No attack and no rule separates members from non-members by {margin:g} of AUC or more: {strongest}"
     if verdict is Verdict.INCONCLUSIVE:
+        detected = {name: result for name, result in results.items() if _is_detected(result, margin)}
+        if detected:
+            return _write_unclear_sentence(detected)
         return f"Too few users to say whether members can be told from non-members: {strongest}"
     attacks = {name: result for name, result in results.items() if not result.is_rule}
     rules = {name: result for name, result in results.items() if result.is_rule}
@@ -119,6 +129,15 @@ def _write_sentence(verdict: Verdict, results: Mapping[str, MembershipAttackResu
     return (
         f"An outsider can tell which users the model was trained on: {_describe_attack(leader, attacks)}, {reason} "
         f"({best_rule})"
+    )
+
+
+def _write_unclear_sentence(results: Mapping[str, MembershipAttackResult]) -> str:
+    return (
+        "It is not clear whether members can be told from non-members: "
+        f"{_describe_attack(_find_strongest(results), results)}, which differs from one half at "
+        f"{100 * CONFIDENCE_LEVEL:g} % and not at the {100 * CLEAR_LEVEL:g} % that a leak needs. More users, or more "
+        "reference models for attacks that use them, may resolve it"
     )
 
 
