@@ -64,9 +64,9 @@ def measure(given: argparse.Namespace) -> None:
 
 INTRODUCTION = """# The privacy-utility frontier
 
-Measured by `RECVEIL_DATA=... python benchmarks/frontier.py --log frontier.jsonl` ({machines}; {seeds} seeds of model,
-defense and folds, fewer where the last column says so), written by
-`python benchmarks/frontier.py --show frontier.jsonl`.
+Command: `python benchmarks/frontier.py --log F`, `--show F` · date: {date} · commit: {commit} · machine: {machines}
+
+{seeds} seeds of model, defense and folds, fewer where the last column says so.
 
 ML-1M, BPR-MF (d = 32), gender. Attackers: {attackers}.
 Five folds on the 80 % of the users that no choice was based on, each attacker trained on the released table. The
@@ -95,6 +95,7 @@ def show(given: argparse.Namespace) -> None:
     plot = build_frontier_section(frontier).plot
     machines, seeds = (sorted({str(r[k]) for r in found}) for k in ("machine", "seed"))
     texts = {"machines": ", ".join(machines), "seeds": len(seeds), "attackers": ", ".join(ATTACKERS)}
+    texts |= {"date": given.date, "commit": given.commit}
     print(INTRODUCTION.format(**texts, title=plot.title, caption=plot.caption))
     Path(given.figure).write_text(draw_file(plot), encoding="utf-8")
     columns = ["method", "strength", *ATTACKERS, "advantage", "NDCG@10 change, %", "displacement", "seconds", "seeds"]
@@ -142,6 +143,8 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--device")
     parser.add_argument("--machine", default="two cores", help="in words, for the table")
+    parser.add_argument("--date", default="not recorded", help="day of the measurement, for the table")
+    parser.add_argument("--commit", default="not recorded", help="commit that was measured, for the table")
     parser.add_argument("--log", default="frontier.jsonl")
     parser.add_argument("--show", help="files of rows, between commas")
     parser.add_argument("--figure", default="research/results/frontier.svg", help="where --show draws")

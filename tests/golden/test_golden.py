@@ -1,7 +1,9 @@
 """The documents of the main commands, held equal from change to change.
 
-Each flow runs as a command on a small world; its JSON must equal the file beside this test, number for number.
-Record anew after a change of behavior, and say in the commit why the numbers changed:
+Each flow runs as a command on a small world; its JSON must equal the file beside this test, number for number. Training
+by gradient descent does not end at the same numbers on every processor, so of documents of trained models only the
+outline is held: which values there are, and of which kind. Record anew after a change of behavior, and say in the
+commit why the numbers changed:
 
     RECVEIL_RECORD_GOLDEN=1 pytest tests/golden
 """
@@ -65,6 +67,9 @@ grid.seed = [0]
 grid.leak_ratio = [0.5]
 settings.folds = 2
 """
+
+TRAINED = {"train", "demo", "study", "study_report"}
+"""Flows with a model that is trained by gradient descent."""
 
 IGNORED = {"timings", "seconds", "recveil_version", "command_line", "folder"}
 """Keys whose values change from run to run or from version to version."""
@@ -149,6 +154,17 @@ def stripped(value: object) -> object:
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
+def outline(value: object, path: str = "") -> set[str]:
+    """All paths of a document, with what kind of value is there; entries of a list are alike."""
+    if isinstance(value, dict):
+        inside = [] if path.endswith("fold_shares") else value.items()  # names of whatever attacks came first
+        return {path}.union(*(outline(each, f"{path}.{key}") for key, each in inside))
+    if isinstance(value, list):
+        return {path}.union(*(outline(each, f"{path}[]") for each in value))
+    kind = "number" if value is None or isinstance(value, int | float) else "text"  # None: no number could be given
+    return {f"{path}: {kind}"}
+
+
 def differences(expected: object, found: object, path: str = "") -> list[str]:
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = [f"{path}.{key}: only in one of the documents" for key in expected.keys() ^ found.keys()]
@@ -165,9 +181,14 @@ def differences(expected: object, found: object, path: str = "") -> list[str]:
 def list_changes(name: str, document: object) -> list[str]:
     """Compare a document with the recorded one; RECVEIL_RECORD_GOLDEN records it first."""
     path, found = HERE / f"{name}.json", stripped(document)
+    if name in TRAINED:
+        found = sorted(outline(found))
     if os.environ.get("RECVEIL_RECORD_GOLDEN"):
         path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    return differences(json.loads(path.read_text()), found)
+    recorded = json.loads(path.read_text())
+    if name in TRAINED:
+        return sorted(set(recorded) ^ set(found))
+    return differences(recorded, found)
 
 
 pytestmark = pytest.mark.thorough
