@@ -20,7 +20,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 
 def test_moments_no_longer_depend_on_the_score(rows: tuple[np.ndarray, np.ndarray]) -> None:
     z, s = rows
-    turn = fit_turn(z, s, with_covariances=True)
+    turn = fit_turn(z, s)
     assert turn is not None
     out, groups = turn.apply(z, s), np.digitize(s, [-0.7, 0, 0.7])
     before, after = (np.ptp([x[groups == g].mean(0) for g in range(4)], axis=0).max() for x in (z, out))
@@ -37,40 +37,39 @@ def test_products_are_uncorrelated_with_the_score_even_where_covariances_are_not
     z[:, 0] *= np.exp(s)
     z[:, 1] += 0.8 * s * z[:, 2]
     z[:, 2] *= 1 + 2 * s**2  # as wide at both ends: tells nothing of the side
-    means, both = (fit_turn(z, s, with_covariances=flag) for flag in (False, True))
-    assert means is not None
-    assert both is not None
+    turn = fit_turn(z, s)
+    assert turn is not None
+    means = replace(turn, A=np.stack([np.eye(3)] * len(turn.A)))
 
     def correlate_products(x: np.ndarray) -> float:
         products = [x[:, i] * x[:, j] for i in range(3) for j in range(i, 3)]
         return max(abs(np.corrcoef(product, s)[0, 1]) for product in products)
 
-    assert correlate_products(both.apply(z, s)) < 0.02 < 0.3 < correlate_products(means.apply(z, s))
-    widths = [both.apply(z, s)[rows, 2].std() for rows in (np.abs(s) > 0.8, np.abs(s) < 0.2)]
+    assert correlate_products(turn.apply(z, s)) < 0.02 < 0.3 < correlate_products(means.apply(z, s))
+    widths = [turn.apply(z, s)[rows, 2].std() for rows in (np.abs(s) > 0.8, np.abs(s) < 0.2)]
     assert widths[0] > 1.5 * widths[1]  # left alone, which costs nothing
 
 
 def test_the_map_is_continuous_in_the_score(rows: tuple[np.ndarray, np.ndarray]) -> None:
-    turn = fit_turn(*rows, with_covariances=True)
+    turn = fit_turn(*rows)
     assert turn is not None
     s = np.linspace(-4, 4, 2_001)
     assert np.abs(np.diff(turn.apply(np.ones((2_001, 3)), s), axis=0)).max() < 0.05
 
 
 def test_equal_scores_make_no_map(rows: tuple[np.ndarray, np.ndarray]) -> None:
-    assert fit_turn(rows[0], np.ones(4_000), with_covariances=True) is None
+    assert fit_turn(rows[0], np.ones(4_000)) is None
 
 
 def test_parts_that_do_not_fit_together_are_told(rows: tuple[np.ndarray, np.ndarray]) -> None:
     z, s = rows
-    turn = fit_turn(z, s, with_covariances=False)
+    turn = fit_turn(np.hstack([z, z[:, :1]]), s)
     assert turn is not None
     features = ScoreFeatures.fit(z, 5, np.random.default_rng(0))
     ours = ScoreMap(
         features,
         torch.zeros(12, 1, dtype=torch.float64),
         torch.zeros(1, dtype=torch.float64),
-        torch.zeros(1),
         *(torch.from_numpy(part[None]) for part in (turn.knots, turn.means, turn.A, turn.m)),
     )
     assert ours.has_shape(0, 3)

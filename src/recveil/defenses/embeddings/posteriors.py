@@ -1,7 +1,7 @@
 """Class posteriors of user vectors, learned from the users who disclosed a class.
 
-Ridge regression of the class indicators on features of the vectors, cross-fitted: the scores of a disclosed user come
-from a model that did not see that user's class. The scores of all others come from the mean of the models.
+Ridge regression of the class indicators on features of the vectors: the mean of the models without each fold in turn,
+with the ridge that makes the least error on the users of the folds that were left out.
 """
 
 from __future__ import annotations
@@ -32,14 +32,10 @@ class Posterior:
     Attributes:
         weights: (F, J) weights of the features.
         offsets: (J,) constant of each score.
-        scores: (n, J) scores of the users of the fit, cross-fitted for those who disclosed a class.
-        evidence: correlation of class indicators and held-out guesses, in its standard errors without any signal.
     """
 
     weights: FloatArray
     offsets: FloatArray
-    scores: FloatArray
-    evidence: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,20 +70,10 @@ def fit_posterior(features: FloatArray, codes: IntArray, rng: np.random.Generato
     weights = np.mean([model.weights[best] for model in models], axis=0)
     offsets = np.mean([model.offsets[best] for model in models], axis=0)
     guesses = features @ weights + offsets
-    guesses[learned] = held_out[best]
     center = guesses.mean(0)
     _, spread, axes = np.linalg.svd(guesses - center, full_matrices=False)
     kept = axes[spread > max(MIN_SPREAD_SHARE * spread[0], 1e-300)].T
-    evidence = _weigh_evidence(held_out[best], targets)
-    return Posterior(weights @ kept, (offsets - center) @ kept, (guesses - center) @ kept, evidence)
-
-
-def _weigh_evidence(guesses: FloatArray, targets: FloatArray) -> float:
-    """Return the correlation of guesses and targets in standard errors; indicators of K classes count as K - 1."""
-    a, b = guesses - guesses.mean(0), targets - targets.mean(0)
-    length = float(np.sqrt((a**2).sum() * (b**2).sum()))
-    n_free = len(targets) * (targets.shape[1] - 1)
-    return float((a * b).sum()) / length * float(np.sqrt(n_free)) if length > 0 else 0.0
+    return Posterior(weights @ kept, (offsets - center) @ kept)
 
 
 def _fit_ridges(features: FloatArray, targets: FloatArray) -> _FoldModel:

@@ -1,13 +1,14 @@
 """Maps that depend on scores of the vector itself: later users need no label.
 
-A stage computes scores s(x) that say how likely each class is, and carries x by an affine map that changes continuously
-with the score, so that the carried vectors and their products are uncorrelated with the score. It works in polar
-coordinates (log length and direction) or in the columns of the table.
+A map computes scores s(x) that say how likely each class is, and carries x, in polar coordinates (log length and
+direction), by an affine map that changes continuously with the score, so that the carried vectors and their products
+are uncorrelated with the score.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -89,14 +90,6 @@ class ScoreFeatures:
         waves = np.cos(columns[:, : len(self.frequencies)] @ self.frequencies.numpy() + self.phases.numpy())
         return np.hstack([columns, waves])
 
-    def compute_scores(self, x: FloatArray, weights: torch.Tensor, offsets: torch.Tensor) -> FloatArray:
-        """Return the weighted sums of the features in single precision, for which cosines take a tenth of the time."""
-        columns = torch.from_numpy((np.hstack([self.polar.encode(x), x]) - self.center.numpy()) / self.spread.numpy())
-        columns = columns.float()
-        angles = torch.addmm(self.phases.float(), columns[:, : len(self.frequencies)], self.frequencies.float())
-        linear, waved = weights.float().split([columns.shape[1], len(self.phases)])
-        return np.asarray((columns @ linear + angles.cos_() @ waved).double().numpy() + offsets.numpy())
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreTurn:
@@ -105,7 +98,7 @@ class ScoreTurn:
     Attributes:
         knots: (k + 2,) scores at which means were measured, between the smallest and the largest that count.
         means: (k, p) mean of the users at each knot.
-        A: (k, p, p) matrix at each knot; none if only means are equalized.
+        A: (k, p, p) matrix at each knot.
         m: (p,) mean of all users.
     """
 
@@ -115,30 +108,25 @@ class ScoreTurn:
     m: FloatArray
 
     def apply(self, z: FloatArray, s: FloatArray) -> FloatArray:
-        """Carry rows by their scores."""
+        """Carry rows by their scores, in the precision of the rows."""
         inner = self.knots[1:-1]
         cut = np.clip(s, self.knots[0], self.knots[-1])
         left = np.clip(np.searchsorted(inner, cut) - 1, 0, len(inner) - 2)
-        t = ((cut - inner[left]) / (inner[left + 1] - inner[left]))[:, None]
-        gap = z - ((1 - t) * self.means[left] + t * self.means[left + 1])
-        if not len(self.A):
-            return np.asarray(gap + self.m)
-        t, out = np.clip(t, 0, 1), np.empty_like(gap)
-        for k in np.unique(left):
-            rows = left == k
-            out[rows] = (1 - t[rows]) * (gap[rows] @ self.A[k]) + t[rows] * (gap[rows] @ self.A[k + 1])
-        return np.asarray(out + self.m)
+        shares = ((cut - inner[left]) / (inner[left + 1] - inner[left]))[:, None].astype(z.dtype)
+        order, starts = np.argsort(left, kind="stable"), np.cumsum(np.bincount(left, minlength=len(inner) - 1))
+        means, A, m = (part.astype(z.dtype, copy=False) for part in (self.means, self.A, self.m))
+        out = np.empty_like(z)
+        for k, rows in enumerate(np.split(order, starts[:-1])):
+            t = shares[rows]
+            gap = z[rows] - (means[k] + t * (means[k + 1] - means[k]))
+            out[rows] = gap @ A[k] + np.clip(t, 0, 1) * (gap @ (A[k + 1] - A[k])) + m
+        return out
 
 
-def fit_turn(z: FloatArray, s: FloatArray, *, with_covariances: bool) -> ScoreTurn | None:
-    """Fit the map that makes rows uncorrelated with their score; None if all have the same score.
+def fit_turn(z: FloatArray, s: FloatArray) -> ScoreTurn | None:
+    """Fit the map that makes rows and products of columns uncorrelated with the score; None if all scores are equal.
 
     Means at a knot are local lines.
-
-    Args:
-        z: rows.
-        s: score of each row.
-        with_covariances: make products of two columns uncorrelated with the score too.
     """
     low, high = np.quantile(s, [TAIL_SHARE, 1 - TAIL_SHARE])
     cut, m = np.clip(s, low, high), z.mean(0)
@@ -153,28 +141,25 @@ def fit_turn(z: FloatArray, s: FloatArray, *, with_covariances: bool) -> ScoreTu
     slope, curve = (weights * gaps).sum(0), (weights * gaps**2).sum(0)
     lines = weights * (curve - slope * gaps)
     means = (lines / lines.sum(0)).T @ z
-    shift = ScoreTurn(knots, means, np.empty((0, 0, 0)), m)
-    if not with_covariances:
-        return shift
-    return _add_matrices(shift, z, s)
+    matrices = np.stack([np.eye(z.shape[1])] * len(inner))
+    return _fit_matrices(ScoreTurn(knots, means, matrices, m), z, s)
 
 
-def _add_matrices(shift: ScoreTurn, z: FloatArray, s: FloatArray) -> ScoreTurn:
-    """Add matrices that make the products of columns uncorrelated with the score.
+def _fit_matrices(turn: ScoreTurn, z: FloatArray, s: FloatArray) -> ScoreTurn:
+    """Find matrices that make the products of columns uncorrelated with the score.
 
     An attacker gains nothing from a covariance that changes with the score, unless it changes in one direction: guesses
     of the class depend on the mean score at a place, not on all of its distribution. So users count for the largest
     score by t and for the smallest by 1 - t, and the covariances of the two sides are carried to their barycenter,
     each user between the two maps by t, until they are the same.
     """
-    low, high = shift.knots[0], shift.knots[-1]
-    at_knots = ((shift.knots[1:-1] - low) / (high - low))[:, None, None]
+    low, high = turn.knots[0], turn.knots[-1]
+    at_knots = ((turn.knots[1:-1] - low) / (high - low))[:, None, None]
     t = (np.clip(s, low, high) - low)[:, None] / (high - low)
     weights = [side / max(float(side.sum()), 1e-300) for side in (1 - t, t)]
     share = torch.tensor([1 - t.mean(), t.mean()], dtype=torch.float64)
-    turn = replace(shift, A=np.stack([np.eye(z.shape[1])] * len(at_knots)))
     for _ in range(MAX_MATRIX_STEPS):
-        moved = turn.apply(z, s) - shift.m
+        moved = turn.apply(z, s) - turn.m
         C = np.stack([(moved * w).T @ moved for w in weights])
         if np.linalg.norm(C[0] - C[1]) <= SAME_COVARIANCES * np.linalg.norm(C[0]):
             break
@@ -187,23 +172,21 @@ def _add_matrices(shift: ScoreTurn, z: FloatArray, s: FloatArray) -> ScoreTurn:
 
 @dataclass(frozen=True, eq=False)
 class ScoreMap:
-    """A stage that carries every user by scores of the vector alone.
+    """A map that carries every user by scores of the vector alone.
 
     Attributes:
         features: features of a vector.
         weights: (F, J) weights of the features in each score.
         offsets: (J,) constant of each score.
-        is_polar: (1,) 1 if the map works in polar coordinates, 0 in columns.
         knots: (T, k + 2) of each turn; turn t is by score t modulo J.
         means: (T, k, p) of each turn.
-        A: (T, k, p, p) of each turn, or none.
+        A: (T, k, p, p) of each turn.
         m: (T, p) of each turn.
     """
 
     features: ScoreFeatures
     weights: torch.Tensor
     offsets: torch.Tensor
-    is_polar: torch.Tensor
     knots: torch.Tensor
     means: torch.Tensor
     A: torch.Tensor
@@ -218,29 +201,46 @@ class ScoreMap:
 
     def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         """Carry the users; `codes` are not looked at."""
-        rows = x.detach().cpu().double().numpy()
-        blocks = [self.carry_rows(block) for block in np.array_split(rows, max(1, -(-len(rows) // BLOCK_ROWS)))]
-        return torch.from_numpy(np.concatenate(blocks)).to(x.device)
+        rows = x.detach().cpu().numpy()
+        out = np.empty(rows.shape)
+        for first in range(0, len(rows), BLOCK_ROWS):
+            out[first : first + BLOCK_ROWS] = self.carry_rows(rows[first : first + BLOCK_ROWS])
+        return torch.from_numpy(out).to(x.device)
 
-    def carry_rows(self, x: FloatArray, scores: FloatArray | None = None) -> FloatArray:
-        """Carry rows by their scores, or by these scores in place of them."""
-        if scores is None:
-            scores = self.features.compute_scores(x, self.weights, self.offsets)
-        polar = self.features.polar if float(self.is_polar) else None
-        z = x if polar is None else polar.encode(x)
+    def carry_rows(self, x: FloatArray) -> FloatArray:
+        """Carry rows by their scores, in single precision: cosines take a tenth of the time."""
+        polar = self.features.polar
+        encoded = polar.encode(x)
+        scores = self._compute_scores(encoded, x)
+        z = encoded.astype(np.float32)
         for t, turn in enumerate(self.list_turns()):
             z = turn.apply(z, scores[:, t % scores.shape[1]])
-        return z if polar is None else polar.decode(z)
+        return polar.decode(z)
+
+    def _compute_scores(self, encoded: FloatArray, x: FloatArray) -> FloatArray:
+        """Return the weighted sums of the features."""
+        linear, waved, frequencies, phases, center, offsets = self._score_parts
+        columns = torch.from_numpy((np.hstack([encoded, x]) - center).astype(np.float32))
+        angles = torch.addmm(phases, columns[:, : len(frequencies)], frequencies)
+        return np.asarray((columns @ linear + angles.cos_() @ waved).double().numpy() + offsets)
+
+    @cached_property
+    def _score_parts(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, FloatArray, FloatArray]:
+        """What scores are computed from, in single precision; the spread of the columns is part of the weights."""
+        features, p = self.features, len(self.features.frequencies)
+        linear, waved = self.weights[: len(features.spread)], self.weights[len(features.spread) :]
+        single = (linear / features.spread[:, None], waved, features.frequencies / features.spread[:p, None])
+        parts = [part.float() for part in (*single, features.phases)]
+        return parts[0], parts[1], parts[2], parts[3], features.center.numpy(), self.offsets.numpy()
 
     def list_turns(self) -> list[ScoreTurn]:
         """List the maps of the single scores, in turn."""
-        parts = (self.knots.numpy(), self.means.numpy(), self.m.numpy())
-        matrices = self.A.numpy() if len(self.A) else np.empty((len(self.knots), 0, 0, 0))
-        return [ScoreTurn(knots, means, A, m) for knots, means, m, A in zip(*parts, matrices, strict=True)]
+        parts = (self.knots.numpy(), self.means.numpy(), self.A.numpy(), self.m.numpy())
+        return [ScoreTurn(*turn) for turn in zip(*parts, strict=True)]
 
     def to_tensors(self) -> dict[str, torch.Tensor]:
         """Return the tensors that make up the map, by name."""
-        own = ("weights", "offsets", "is_polar", "knots", "means", "A", "m")
+        own = ("weights", "offsets", "knots", "means", "A", "m")
         features = {name: self.features.__dict__[name] for name in ScoreFeatures.__dataclass_fields__}
         return {**features, **{name: self.__dict__[name] for name in own}}
 
@@ -258,11 +258,10 @@ class ScoreMap:
             "phases": (waves,),
             "weights": (columns + waves, J),
             "offsets": (J,),
-            "is_polar": (1,),
             "knots": (turns, k + 2),
             "means": (turns, k, p),
-            "A": (turns, k, p, p) if self.A.numel() else tuple(self.A.shape),
+            "A": (turns, k, p, p),
             "m": (turns, p),
         }
         shapes = {name: tuple(tensor.shape) for name, tensor in self.to_tensors().items()}
-        return shapes == expected and p == (d + 1 if float(self.is_polar) else d) and k >= 2 and J >= 1
+        return shapes == expected and p == d + 1 and k >= 2 and J >= 1
