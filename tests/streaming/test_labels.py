@@ -15,7 +15,8 @@ import pytest
 from recveil.core.errors import DataError, UsageError
 from recveil.data.io.user_tables import read_attributes
 from recveil.streaming.block_table import Table, open_table
-from recveil.streaming.labels import AttributeSource, Labels, build_labels, count_values, merge_values
+from recveil.streaming.labels import AttributeSource, Labels, build_labels
+from recveil.streaming.value_counts import count_values, merge_values
 
 
 def inside(table: Table, facts: AttributeSource, pieces: int = 4) -> Labels:

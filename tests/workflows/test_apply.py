@@ -14,12 +14,13 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.result_parts import InputSummary
 from recveil.core.types import Attribute
 from recveil.defenses.embeddings.map_files import FORMAT, SavedMap
-from recveil.workflows.apply import ApplyRequest, apply_files
+from recveil.workflows.apply import apply_files
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak_table import ClearTable, cloak_table
 from recveil.workflows.defended_release import ChosenDefense
 from recveil.workflows.inputs import InputFiles
 from recveil.workflows.map_saving import save_fitted_map
+from recveil.workflows.saved_maps import ApplyRequest
 
 LABELS = np.array(["F", "M"])
 
@@ -114,8 +115,6 @@ def test_tables_that_do_not_fit_the_map_are_refused(folder: Path, tmp_path: Path
     request = ApplyRequest(tmp_path / "C.parquet")
     with pytest.raises(DataError, match="4 dimensions.*have 3"):
         apply_files(folder / "gaussian.map", InputFiles(tmp_path / "narrow.parquet", None), request)
-    with pytest.raises(UsageError, match="is a folder"):
-        apply_files(folder / "gaussian.map", InputFiles(folder, None), request)
     with pytest.raises(UsageError, match="`map`"):
         apply_files(folder / "gaussian.map", read_files(folder), ApplyRequest(folder / "gaussian.map"))
 

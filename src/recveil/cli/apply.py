@@ -30,7 +30,7 @@ class ApplyOptions:
     """Options of `recveil apply`."""
 
     embeddings: Annotated[Path, typer.Option(help="Vectors of later users, of the same model as those of the fit.")]
-    out: Annotated[Path, typer.Option(help="File for the defended vectors, in the form of the input.")]
+    out: Annotated[Path, typer.Option(help="File or folder for the defended vectors, in the form of the input.")]
     saved_map: Annotated[
         Path | None, typer.Argument(metavar="MAP", help="Saved map, as by --map.", show_default=False)
     ] = None
@@ -60,6 +60,9 @@ class ApplyOptions:
         Path | None,
         typer.Option(help="Defended table that was released last; users keep the vectors that they have in it."),
     ] = None
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Read and write in blocks, as for folders and files of more than 1 GiB.")
+    ] = False
     device: Device = None
     quiet: Quiet = False
 
@@ -80,8 +83,9 @@ def apply(options: ApplyOptions) -> None:
         raise UsageError("Give the map that `recveil cloak --save-map` wrote, as in: recveil apply gender.map ...")
     check_inputs_exist(map_path, options.embeddings, options.attributes, None if row_number else options.ids)
     check_inputs_exist(options.released)
-    from recveil.workflows.apply import ApplyRequest, apply_files
+    from recveil.workflows.apply import apply_files
     from recveil.workflows.inputs import InputFiles
+    from recveil.workflows.saved_maps import ApplyRequest
 
     files = InputFiles(
         embeddings=options.embeddings,
@@ -91,6 +95,7 @@ def apply(options: ApplyOptions) -> None:
         keep_label=options.keep_label or [],
         layout=parse_layout(options.vectors, options.id),
         undisclosed=options.undisclosed or [],
+        stream=options.stream,
     )
     request = ApplyRequest(
         options.out,

@@ -14,16 +14,16 @@ from recveil.core.errors import DataError, UsageError
 from recveil.core.types import UNDISCLOSED, FloatArray, IntArray
 from recveil.data.io.array_files import check_scale
 from recveil.defenses import DEFENSES
+from recveil.defenses.embeddings.class_labels import refuse_unseen_class
 from recveil.defenses.embeddings.drift import Drift
 from recveil.defenses.embeddings.map_files import MapOrigin, SavedMap
 from recveil.service.documents import MapDocument
-from recveil.workflows.apply import (
+from recveil.workflows.saved_maps import (
     count_unprotected,
     describe_drift,
     describe_map,
     describe_unprotected,
     read_saved_map,
-    refuse_unseen_class,
 )
 
 __all__ = ["CarriedRows", "ServedMap"]
@@ -126,8 +126,8 @@ class ServedMap:
             )
         check_scale(x, Path("the request"))
         notes = self._check_drift(x, allow_drift=allow_drift)
-        unprotected = count_unprotected(self.saved, self.origin, codes)
-        notes += [describe_unprotected(self.saved, name, n, len(x)) for name, n in unprotected.items() if n]
+        unprotected = count_unprotected(self.saved, self.origin, (codes < 0).sum(0).tolist())
+        notes += describe_unprotected(self.saved, unprotected, len(x))
         return CarriedRows(self.saved.fitted(x, codes, torch.device("cpu")), unprotected, notes)
 
     def _check_names(self, labels: Mapping[str, Sequence[Label]] | None, names: Sequence[str]) -> None:

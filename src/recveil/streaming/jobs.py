@@ -16,7 +16,7 @@ from recveil.core.files import check_output_file, check_output_folder, write_ato
 from recveil.core.json_files import parse_json
 from recveil.core.outputs import locate_hidden_folder
 from recveil.data.io.formats.registry import PARQUET_ENDINGS
-from recveil.defenses.embeddings.cell_maps import CellMap, StreamingDefense
+from recveil.defenses.embeddings.cell_maps import CellMap
 from recveil.streaming.block_table import Table
 from recveil.streaming.labels import AttributeSource
 from recveil.streaming.parquet_parts import is_finished
@@ -51,7 +51,7 @@ class FitSummary:
 
 
 def compute_job_id(
-    table: Table, source: AttributeSource, method: StreamingDefense, seed: int, dropped: Sequence[str] = ()
+    table: Table, source: AttributeSource, method: object, seed: int, dropped: Sequence[str] = ()
 ) -> str:
     """Compute an id from the input files, targets, defense, seed and columns that are left out.
 
@@ -60,7 +60,7 @@ def compute_job_id(
     Args:
         table: the table.
         source: where the attributes are.
-        method: the defense.
+        method: the defense, or what else has fields that decide the output.
         seed: seed of the defense.
         dropped: columns that are left out of the output.
 

@@ -19,20 +19,16 @@ from numpy.typing import NDArray
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.types import UNDISCLOSED, Attribute, IntArray
 from recveil.data.io.attributes import make_attributes
+from recveil.defenses.embeddings.class_labels import match_classes
 from recveil.streaming.block_table import Table
 from recveil.streaming.id_hashes import Hashes, hash_ids
 from recveil.streaming.target_columns import check_target_column, find_id_column, read_columns, simplify_values
+from recveil.streaming.value_counts import COUNT_COLUMN, count_values, merge_values
 
-__all__ = ["AttributeSource", "Labels", "Target", "check_targets", "count_values", "build_labels", "merge_values"]
-
-MAX_DISTINCT_VALUES = 1_000_000
-"""Distinct combinations of values."""
+__all__ = ["AttributeSource", "Labels", "Target", "check_targets", "build_labels"]
 
 MAX_CELLS = 4_000
 """Combinations of classes."""
-
-COUNT_COLUMN = "rows of this kind"
-"""Column that counts rows in a table of distinct values."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +42,7 @@ class AttributeSource:
         bins: cut points that turn numbers into classes.
         keep_label: labels to keep as classes though they look undisclosed; None keeps all of them.
         undisclosed: further labels of users who did not disclose.
+        known: classes of each target that a saved map knows; any number of users may have them.
     """
 
     path: Path | None
@@ -54,6 +51,7 @@ class AttributeSource:
     bins: Mapping[str, Sequence[float]] = field(default_factory=dict)
     keep_label: Sequence[str] | None = ()
     undisclosed: Sequence[str] = ()
+    known: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(dict.fromkeys(self.names)))
@@ -238,28 +236,6 @@ def _build_lookup(source: AttributeSource, key: str, targets: Sequence[Target], 
     return CellLookup(hashes, cells, text)
 
 
-def count_values(rows: pa.RecordBatch | pa.Table, names: Sequence[str]) -> pa.Table:
-    """Count the rows of each combination of values in these columns."""
-    # Numbers in place of the names, since a column may be called like the aggregate.
-    keys = [str(number) for number in range(len(names))]
-    plain = pa.table({key: simplify_values(rows.column(name), name) for key, name in zip(keys, names, strict=True)})
-    counted = plain.group_by(keys).aggregate([([], "count_all")])
-    return counted.select([*keys, "count_all"]).rename_columns([*names, COUNT_COLUMN])
-
-
-def merge_values(first: pa.Table, second: pa.Table) -> pa.Table:
-    """Add up two tables of counted values."""
-    both = pa.concat_tables([first, second])
-    names = [name for name in both.column_names if name != COUNT_COLUMN]
-    total = both.group_by(names).aggregate([(COUNT_COLUMN, "sum")])
-    if total.num_rows > MAX_DISTINCT_VALUES:
-        raise DataError(
-            f"{' and '.join(names)} have more than {MAX_DISTINCT_VALUES:,} distinct values. Name columns that hold "
-            "classes, or round the numbers first."
-        )
-    return total.select([*names, f"{COUNT_COLUMN}_sum"]).rename_columns([*names, COUNT_COLUMN])
-
-
 def _build_targets(counted: pa.Table, source: AttributeSource) -> tuple[tuple[Target, ...], tuple[str, ...]]:
     counts = np.asarray(counted.column(COUNT_COLUMN))
     values = counted.select(list(source.names))
@@ -280,8 +256,12 @@ def _build_targets(counted: pa.Table, source: AttributeSource) -> tuple[tuple[Ta
             raise DataError(
                 f"Attribute '{name}' is a number, not a class. Cut it into classes by `bins`, as in {name}=35,45."
             )
-        attribute, note = _merge_single_users(attributes[name], counts)
-        notes += note
+        if known := source.known.get(name):
+            codes = match_classes(attributes[name], counts, known)
+            attribute = replace(attributes[name], codes=codes, labels=tuple(known))
+        else:
+            attribute, note = _merge_single_users(attributes[name], counts)
+            notes += note
         distinct = values.column(name).combine_chunks().unique()
         first = np.asarray(pc.index_in(distinct, value_set=values.column(name).combine_chunks()))
         targets.append(Target(name, attribute.labels, distinct, attribute.codes[first]))

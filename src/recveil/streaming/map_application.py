@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import pyarrow as pa
 import torch
@@ -10,13 +12,20 @@ from numpy.typing import NDArray
 from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics
 from recveil.streaming.block_table import view_as_tensor
 
-__all__ = ["apply_cell_map", "measure_displacement"]
+__all__ = ["RowMap", "apply_cell_map", "measure_displacement"]
 
 BLOCK_ROWS = 1 << 12
 """Rows carried at once: few enough to stay in the processor's cache."""
 
 
-def apply_cell_map(cell_map: CellMap, x: NDArray[np.float32], cells: NDArray[np.int16]) -> NDArray[np.float32]:
+class RowMap(Protocol):
+    """A map of the rows of each cell."""
+
+    def carry_rows(self, x: torch.Tensor, cell: int) -> torch.Tensor:
+        """Carry rows of one cell; `x` may be overwritten."""
+
+
+def apply_cell_map(cell_map: RowMap, x: NDArray[np.float32], cells: NDArray[np.int16]) -> NDArray[np.float32]:
     """Carry each row by the map of its cell.
 
     Rows are grouped by cell a few thousand at a time, so that each cell is one matrix product.

@@ -5,6 +5,7 @@ Undisclosed labels are None, NaN or, among whole numbers, -1; they get the code 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recveil.core.errors import DataError
-from recveil.core.types import UNDISCLOSED, IntArray
+from recveil.core.types import UNDISCLOSED, Attribute, IntArray
 
-__all__ = ["apply_classes", "encode_classes"]
+__all__ = ["apply_classes", "encode_classes", "match_classes", "refuse_unseen_class"]
 
 Labels = NDArray[Any]
 """Labels of one attribute: int64 or strings."""
@@ -133,3 +134,32 @@ def _is_missing(label: object) -> bool:
         return label is None or bool(label != label)  # NaN differs from itself
     except TypeError:  # pandas.NA cannot say whether it does
         return True
+
+
+def match_classes(attribute: Attribute, counts: IntArray, known: Sequence[str]) -> IntArray:
+    """Return for each value the code that a map has for its class.
+
+    Args:
+        attribute: classes of the values.
+        counts: users of each value.
+        known: classes that the map knows, in the order of their codes.
+
+    Raises:
+        DataError: users have a class that the map never saw.
+    """
+    place = {label: code for code, label in enumerate(known)}
+    disclosed = attribute.codes >= 0
+    n = np.bincount(attribute.codes[disclosed], counts[disclosed], minlength=len(attribute.labels))
+    unseen = [attribute.labels[k] for k in np.flatnonzero(n) if attribute.labels[k] not in place]
+    if unseen:
+        raise refuse_unseen_class(attribute.name, unseen[0], known)
+    codes = np.array([place.get(label, UNDISCLOSED) for label in attribute.labels] + [UNDISCLOSED], dtype=np.int64)
+    return np.asarray(codes[attribute.codes])
+
+
+def refuse_unseen_class(name: str, label: str, known: Sequence[str]) -> DataError:
+    """Return the error for a class that the fit did not meet."""
+    return DataError(
+        f"The map never saw the class '{label}' of '{name}'; it knows {', '.join(known)}. Write the classes alike, or "
+        "leave the attribute of these users blank."
+    )

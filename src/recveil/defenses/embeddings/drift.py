@@ -60,7 +60,7 @@ class DriftReference:
         n: number of users.
         mean: (d,) their mean.
         covariance: (d, d) their covariance.
-        thresholds: (2,) largest drift of the mean and of the covariance between halves.
+        thresholds: (2,) largest drift of the mean and of the covariance between halves; 0 for later users.
     """
 
     n: int
@@ -75,8 +75,8 @@ class DriftReference:
         largest = np.zeros(2)
         for _ in range(SPLITS if len(rows) >= 4 else 0):
             order = rng.permutation(len(rows))
-            half = cls._measure(rows[order[: len(rows) // 2]])
-            largest = np.maximum(largest, half._compare(rows[order[len(rows) // 2 :]]))
+            halves = [cls._measure(rows[part]) for part in np.split(order, [len(rows) // 2])]
+            largest = np.maximum(largest, halves[0]._compare(halves[1]))
         whole = cls._measure(rows)
         return cls(whole.n, whole.mean, whole.covariance, largest)
 
@@ -96,7 +96,11 @@ class DriftReference:
 
     def measure_drift(self, x: FloatArray) -> Drift:
         """Measure how far these users are from those of the fit."""
-        mean, covariance = self._compare(np.asarray(x, dtype=np.float64)).tolist()
+        return self.judge_moments(self._measure(np.asarray(x, dtype=np.float64)))
+
+    def judge_moments(self, later: DriftReference) -> Drift:
+        """Judge how far users with these moments are from those of the fit."""
+        mean, covariance = self._compare(later).tolist()
         limits = np.maximum(self.thresholds, MIN_DRIFT_TO_WARN).tolist()
         warns = mean > limits[0] or covariance > limits[1]
         # A heavy-tailed table differs from itself by more, so that its halves count here too.
@@ -108,18 +112,17 @@ class DriftReference:
         mean = rows.mean(0)
         return cls(len(rows), mean, (rows - mean).T @ (rows - mean) / len(rows), np.zeros(2))
 
-    def _compare(self, rows: FloatArray) -> FloatArray:
+    def _compare(self, later: DriftReference) -> FloatArray:
         """Return the drift of mean and covariance, less what chance adds."""
-        n, d = rows.shape
+        n, d = later.n, len(self.mean)
         values, vectors = np.linalg.eigh(self.covariance)
         whitening = vectors / np.sqrt(values.clip(min=max(MIN_VARIANCE_SHARE * values[-1], 1e-300)))
-        z = (rows - self.mean) @ whitening
         chance = 1 / n + 1 / self.n
-        center = z.mean(0)
+        center = (later.mean - self.mean) @ whitening
         shift = float((center**2).mean()) - chance * (1 + CHANCE_ERRORS * np.sqrt(2 / d))
         change = 0.0
         if n >= MIN_USERS_FOR_COVARIANCE * d:
-            C = (z - center).T @ (z - center) / n
+            C = whitening.T @ later.covariance @ whitening
             own = np.diag((values > MIN_VARIANCE_SHARE * values[-1]).astype(np.float64))
             change = float(((C - own) ** 2).sum() / d) - (d + 1) * chance * (1 + CHANCE_ERRORS * np.sqrt(2) / d)
         return np.sqrt(np.maximum(0.0, [shift, change]))
