@@ -25,8 +25,8 @@ from recveil.core.option_types import Share
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table
-from recveil.defenses.embeddings.fitted_maps import FittedMap, blend_tables
-from recveil.defenses.embeddings.posteriors import fit_posterior
+from recveil.defenses.embeddings.fitted_maps import FittedMap, Stage, blend_tables
+from recveil.defenses.embeddings.posteriors import find_usable_classes, fit_posterior
 from recveil.defenses.embeddings.score_maps import ScoreFeatures, ScoreMap, fit_turn
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.embeddings.transformers import MapTransformer
@@ -79,13 +79,13 @@ class LabelFree(MapTransformer):
         columns = codes.reshape(len(x), -1)
         no_cells = np.empty((0, columns.shape[1]), dtype=np.int64)  # so all users count as undisclosed
         stage = _fit_stage(start, columns, rng)
-        if stage is None:
-            return np.asarray(x, dtype=np.float32).copy(), FittedMap([], self.strength, 0.0, x.shape[1])
-        moved = stage(torch.from_numpy(start), torch.empty(0)).numpy()
+        stages: list[Stage] = [] if stage is None else [(no_cells, stage)]
+        moved = start.copy() if stage is None else stage(torch.from_numpy(start), torch.empty(0)).numpy()
         disclosed = (columns >= 0).any(1)
-        moved[disclosed] = Sliced(device=self.device)(moved[disclosed], columns[disclosed], rng=rng)
+        if any(len(find_usable_classes(column)) > 1 for column in columns.T):
+            moved[disclosed] = Sliced(device=self.device)(moved[disclosed], columns[disclosed], rng=rng)
         table = blend_tables(torch.from_numpy(start), torch.from_numpy(moved), self.strength)
-        return table, FittedMap([(no_cells, stage)], self.strength, 0.0, x.shape[1])
+        return table, FittedMap(stages, self.strength, 0.0, x.shape[1])
 
 
 def _fit_stage(x: FloatArray, codes: IntArray, rng: np.random.Generator) -> ScoreMap | None:

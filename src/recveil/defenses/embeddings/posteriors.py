@@ -12,7 +12,7 @@ import numpy as np
 
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["Posterior", "fit_posterior"]
+__all__ = ["Posterior", "find_usable_classes", "fit_posterior"]
 
 FOLDS = 5
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -25,9 +25,17 @@ MIN_SPREAD_SHARE = 1e-3
 """Scores that vary less than this share of the first one are left out."""
 
 
+MIN_EVIDENCE = 1.645
+"""Correlation with the classes of held-out users that a score needs, in standard errors.
+
+One score of random classes in twenty has as much, and hiding a score that tells nothing costs as much as another."""
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """Scores of one attribute: the predicted class indicators, rotated to their principal axes.
+
+    Axes that tell nothing of users whose class was held out are left out.
 
     Attributes:
         weights: (F, J) weights of the features.
@@ -47,15 +55,14 @@ class _FoldModel:
 
 
 def fit_posterior(features: FloatArray, codes: IntArray, rng: np.random.Generator) -> Posterior | None:
-    """Learn the posterior of one attribute; None if fewer than two classes have two users.
+    """Learn the posterior of one attribute; None if there are no two classes of two users, or nothing is learned.
 
     Args:
         features: one row for each user.
         codes: class of each user, -1 if undisclosed.
         rng: draws the folds.
     """
-    counts = np.bincount(codes[codes >= 0], minlength=1)
-    usable = np.flatnonzero(counts >= 2)
+    usable = find_usable_classes(codes)
     if len(usable) < 2:
         return None
     learned = rng.permutation(np.flatnonzero(np.isin(codes, usable)))[:MAX_USERS]
@@ -72,8 +79,23 @@ def fit_posterior(features: FloatArray, codes: IntArray, rng: np.random.Generato
     guesses = features @ weights + offsets
     center = guesses.mean(0)
     _, spread, axes = np.linalg.svd(guesses - center, full_matrices=False)
-    kept = axes[spread > max(MIN_SPREAD_SHARE * spread[0], 1e-300)].T
+    tells = _weigh_evidence(held_out[best] @ axes.T, targets @ axes.T) > MIN_EVIDENCE
+    kept = axes[tells & (spread > max(MIN_SPREAD_SHARE * spread[0], 1e-300))].T
+    if not kept.shape[1]:
+        return None
     return Posterior(weights @ kept, (offsets - center) @ kept)
+
+
+def find_usable_classes(codes: IntArray) -> IntArray:
+    """Return the classes of at least two users."""
+    return np.flatnonzero(np.bincount(codes[codes >= 0], minlength=1) >= 2)
+
+
+def _weigh_evidence(guesses: FloatArray, targets: FloatArray) -> FloatArray:
+    """Return the correlation of each column of guesses with that of the targets, in its standard errors."""
+    a, b = guesses - guesses.mean(0), targets - targets.mean(0)
+    length = np.sqrt((a**2).sum(0) * (b**2).sum(0))
+    return np.asarray((a * b).sum(0) / np.where(length > 0, length, 1.0) * np.sqrt(len(targets)))
 
 
 def _fit_ridges(features: FloatArray, targets: FloatArray) -> _FoldModel:
