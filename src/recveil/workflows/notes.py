@@ -67,8 +67,8 @@ def refuse_rows_of_ids(x: FloatArray) -> None:
     taken = x != 0
     if len(x) <= x.shape[1] and taken[:, taken.sum(0) == 1].any(1).all():
         raise DataError(
-            "Every user has a column that is 0 for all others, as with one-hot ids: such a row names its user, and no class "
-            "could be hidden in it. Give the vectors that a model learned."
+            "Every user has a column that is 0 for all others, as with one-hot ids: such a row names its user, and no "
+            "class could be hidden in it. Give the vectors that a model learned."
         )
 
 
