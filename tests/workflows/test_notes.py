@@ -8,7 +8,13 @@ import pytest
 from recveil.core.errors import DataError
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses import DEFENSES
-from recveil.workflows.notes import describe_undisclosed, list_notes, merge_small_classes
+from recveil.workflows.notes import (
+    describe_unchecked_classes,
+    describe_undisclosed,
+    list_notes,
+    merge_small_classes,
+    refuse_rows_of_ids,
+)
 
 METHODS = [traits.name for traits in DEFENSES.all_traits() if traits.place == "embeddings"]
 X = np.random.default_rng(0).standard_normal((90, 3))
@@ -51,3 +57,17 @@ def test_classes_of_one_user_become_one_class_with_a_name_of_its_own() -> None:
 def test_without_two_classes_to_hide_in_a_table_is_refused(codes: list[int], reason: str) -> None:
     with pytest.raises(DataError, match=reason):
         merge_small_classes([Attribute("job", np.array(codes), ("cook", "spy"))])
+
+
+def test_classes_that_the_check_leaves_out_are_named() -> None:
+    job = Attribute("job", np.array([0] * 6 + [1] * 5 + [2] * 3), ("cook", "nurse", "spy"))
+    [note] = describe_unchecked_classes([JOB, job], folds=5)
+    assert note.startswith("job: 1 of 3 classes have fewer than 5 users (such as 'spy')")
+    assert describe_unchecked_classes([job], folds=3) == []
+
+
+def test_rows_that_name_their_users_are_refused_and_others_are_not() -> None:
+    with pytest.raises(DataError, match="names its user"):
+        refuse_rows_of_ids(np.hstack([np.eye(9), np.ones((9, 1))])[::-1])
+    for x in (X, np.eye(9)[np.arange(40) % 9], np.eye(9) + np.eye(9)[:, ::-1], np.zeros((4, 4))):
+        refuse_rows_of_ids(x)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["Keys", "compute_row_keys", "draw_uniforms", "sort_rows"]
+__all__ = ["Keys", "compute_row_keys", "draw_uniforms", "extend_keys", "sort_rows"]
 
 Keys = NDArray[np.uint64]
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -22,6 +22,13 @@ def compute_row_keys(x: FloatArray) -> Keys:
     keys = np.zeros(len(x), dtype=np.uint64)
     for column in np.asarray(x, dtype=np.float64).T:
         keys = _mix(keys ^ (column + 0.0).view(np.uint64))  # the sum turns -0.0 into 0.0
+    return keys
+
+
+def extend_keys(keys: Keys, codes: IntArray) -> Keys:
+    """Return keys that follow from these keys and a row of codes each."""
+    for column in codes.T:
+        keys = _mix(keys ^ column.astype(np.uint64))
     return keys
 
 

@@ -27,7 +27,13 @@ from recveil.workflows.defended_release import (
     measure_displacement,
 )
 from recveil.workflows.frontier import build_frontier
-from recveil.workflows.notes import describe_undisclosed, list_notes, merge_small_classes
+from recveil.workflows.notes import (
+    describe_unchecked_classes,
+    describe_undisclosed,
+    list_notes,
+    merge_small_classes,
+    refuse_rows_of_ids,
+)
 from recveil.workflows.rehearsal import rehearse_defense
 from recveil.workflows.self_check import AUTO, choose_defense, list_candidates
 from recveil.workflows.utility import Recommendations
@@ -115,11 +121,14 @@ def cloak_table(
     """
     clock, served = Clock(), table.recommendations
     protocol = replace(protocol, memory={})  # what was before is attacked once, for the check and the audit
+    refuse_rows_of_ids(table.x)
     targets, merged = merge_small_classes(table.targets)
     has_undisclosed = any(not target.known.all() for target in targets)
     with clock.measure_step("cloak"):
         defense, cloaked, self_check = _defend_table(table, targets, defense, protocol, check=check)
     notes = [*merged, *table.notes, *list_notes(table.x, targets, defense.name)]
+    if self_check is not None:
+        notes += describe_unchecked_classes(targets, protocol.folds)
     result = CloakResult(
         input=table.summary,
         self_check=self_check,

@@ -1,4 +1,7 @@
-"""Notes beside a defended table: merged classes, constant columns, classes too small, undisclosed users."""
+"""Notes beside a defended table: merged classes, constant columns, classes too small, undisclosed users.
+
+A table that names its users is refused.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from recveil.core.errors import DataError
 from recveil.core.types import Attribute, FloatArray
 from recveil.data.io.attributes import drop_empty_classes
 from recveil.data.io.user_tables import require_classes
 from recveil.defenses import DEFENSES
 from recveil.defenses.embeddings.attrcloak import merge_lonely_classes
 
-__all__ = ["describe_target_columns", "describe_undisclosed", "list_notes", "merge_small_classes"]
+__all__ = [
+    "describe_target_columns",
+    "describe_unchecked_classes",
+    "describe_undisclosed",
+    "list_notes",
+    "merge_small_classes",
+    "refuse_rows_of_ids",
+]
 
 REST_LABEL = "rest"
 
@@ -43,6 +54,34 @@ def list_notes(x: FloatArray, targets: Sequence[Attribute], method: str) -> list
             notes.append(
                 f"{target.name}: {small} of {len(target.labels)} classes have no more users than the vectors have "
                 f"dimensions ({d}). Their covariances were regularized, and become equal only roughly."
+            )
+    return notes
+
+
+def refuse_rows_of_ids(x: FloatArray) -> None:
+    """Refuse a table in which every user has a column that is 0 for all others.
+
+    Raises:
+        DataError: it is such a table.
+    """
+    taken = x != 0
+    if len(x) <= x.shape[1] and taken[:, taken.sum(0) == 1].any(1).all():
+        raise DataError(
+            "Every user has a column that is 0 for all others, as with one-hot ids: such a row names its user, and no "
+            "class could be hidden in it. Give the vectors that a model learned."
+        )
+
+
+def describe_unchecked_classes(targets: Sequence[Attribute], folds: int) -> list[str]:
+    """Return a sentence for each attribute with classes of which there is not a user for each fold of the check."""
+    notes = []
+    for target in targets:
+        small = [label for label, n in zip(target.labels, target.counts, strict=True) if 0 < n < folds]
+        if small:
+            notes.append(
+                f"{target.name}: {len(small)} of {len(target.labels)} classes have fewer than {folds} users (such as "
+                f"'{small[0]}'), too few to check whether they are hidden. Merge them with other classes, or leave the "
+                "attribute of these users blank."
             )
     return notes
 

@@ -56,6 +56,8 @@ def test_later_users_are_protected_without_their_class(tmp_path: Path) -> None:
 def test_the_map_does_not_look_at_labels_when_it_is_applied() -> None:
     x, codes, shown = make_world(n=400)
     fitted = LabelFree().fit(x, shown)
+    np.testing.assert_allclose(fitted.transform(x, codes), fitted.transform(x), atol=1e-5)  # users of the fit
+    x = 1.01 * x
     np.testing.assert_array_equal(fitted.transform(x, codes), fitted.transform(x))
     np.testing.assert_allclose(fitted.transform(x[:1]), fitted.transform(x)[:1], rtol=1e-5)
 

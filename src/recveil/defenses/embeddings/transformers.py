@@ -3,9 +3,9 @@
 `fit_transform(X, y)` returns the table to publish. `y` holds class labels, one for each user or one column for each
 attribute; None, NaN and, among whole numbers, -1 are undisclosed.
 
-A defense that keeps a map (`MapTransformer`) carries later users by `transform(X, y)`. A pipeline hands no `y` to
-`transform`: users then take the part of the map that needs no label. The other defenses move the users of one table
-together, so they offer `fit_transform` alone.
+A defense that keeps a map (`MapTransformer`) carries later users by `transform(X, y)`, and gives users of the fit the
+row that `fit_transform` gives them. A pipeline hands no `y` to `transform`: later users then take the part of the map
+that needs no label. The other defenses move the users of one table together, so they offer `fit_transform` alone.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from recveil.defenses import DEFENSES
 from recveil.defenses.embeddings.class_labels import apply_classes, encode_classes
 from recveil.defenses.embeddings.fitted_maps import FittedMap
 from recveil.defenses.embeddings.map_files import Option, SavedMap
+from recveil.defenses.embeddings.released_rows import ReleasedRows
 
 __all__ = ["EmbeddingTransformer", "MapTransformer", "load_map", "restore_transformer"]
 
@@ -111,9 +112,13 @@ class EmbeddingTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 class MapTransformer(EmbeddingTransformer):
     """An embedding defense that keeps a map for later users, in memory and on disk.
 
+    In memory it also keeps the users of the fit and their released rows, and so does a pickle of it. A saved map holds
+    no user.
+
     Attributes:
         map_: the fitted map.
         classes_: sorted class labels of each attribute.
+        released_: the users of the fit; None if the map was loaded.
     """
 
     @abstractmethod
@@ -132,21 +137,33 @@ class MapTransformer(EmbeddingTransformer):
         return self
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, *, utility: UtilityLoss | None = None) -> Any:
-        """Learn the map, and return the table to publish of these same users; `utility` is not used.
-
-        Whatever is random in a defense is meant for these users; later users go through the exact map (`transform`).
-        """
+        """Learn the map, and return the table to publish of these same users; `utility` is not used."""
         return self._fit_map(X, y)
 
     def transform(self, X: ArrayLike, y: ArrayLike | None = None) -> Any:
-        """Carry users who were not in the fit.
+        """Return the released rows of users of the fit, and carry later users by the map.
 
-        Users of undisclosed class, and of a class that the fit did not meet, take the part of the map that needs no
-        label; so do all users without `y`.
+        A user of the fit is known by the vector, and by the class where one is given. What was drawn and traded for the
+        users of the fit is in their released rows alone: carried by the map they would show more. So a map that was
+        loaded from a file, which knows no user, is for later users only; give the others their rows of the released
+        table (`recveil apply --released`).
+
+        Later users of undisclosed class, and of a class that the fit did not meet, take the part of the map that needs
+        no label; so do all later users without `y`.
         """
         check_is_fitted(self, "map_")
         x: FloatArray = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
         codes = apply_classes(y, self.classes_, len(x))
+        if self.released_ is None:
+            return self._carry_later(x, codes)
+        out, places = np.empty_like(x), self.released_.find_users(x, codes)
+        is_later = places < 0
+        out[~is_later] = self.released_.released[places[~is_later]]
+        if is_later.any():
+            out[is_later] = self._carry_later(x[is_later], codes[is_later])
+        return out
+
+    def _carry_later(self, x: FloatArray, codes: IntArray) -> FloatArray:
         return self.map_(x, codes, resolve_device(self.device)).astype(x.dtype, copy=False)
 
     def save(self, path: str | Path) -> None:
@@ -172,11 +189,15 @@ class MapTransformer(EmbeddingTransformer):
     def _fit_map(self, X: ArrayLike, y: ArrayLike | None) -> FloatArray:
         x, codes = self._validate_table(X, y)
         out, self.map_ = self.compute_release(x, codes, self._make_generator())
+        self.released_ = ReleasedRows(x.copy(), codes, out.copy())  # a caller may change either table
         return out.astype(x.dtype, copy=False)
 
 
 def load_map(path: str | Path) -> MapTransformer:
-    """Return the fitted transformer that wrote this file, ready to `transform`.
+    """Return the fitted transformer that wrote this file, ready to `transform` later users.
+
+    The file holds none of the users of the fit. Their rows are those of the table that was released with the map
+    (`recveil apply --released`); carried by the map they would show more.
 
     Raises:
         DataError: the file is no saved map, or one of a method that is not installed.
@@ -201,7 +222,7 @@ def restore_transformer(saved: SavedMap, path: str | Path) -> MapTransformer:
         raise DataError(f"The map in {path} is of another version or package: {error}") from error
     if not isinstance(transformer, MapTransformer):
         raise DataError(f"{path} names '{saved.method}', which keeps no map. Fit and save the map again.")
-    transformer.map_, transformer.classes_ = saved.fitted, saved.classes
+    transformer.map_, transformer.classes_, transformer.released_ = saved.fitted, saved.classes, None
     transformer.n_features_in_ = saved.fitted.dimensions
     if saved.feature_names is not None:
         transformer.feature_names_in_ = np.array(saved.feature_names, dtype=object)
