@@ -132,11 +132,11 @@ def test_times_are_used_where_there_are_any_and_unless_recency_is_zero() -> None
     without = fit(replace(split, train=replace(split.train, time=None)))
     assert (with_times.recency_, with_times.span_) == (3.0, 8.0)
     assert (even.recency_, even.span_, without.recency_, without.span_) == (0.0, 0.0, 0.0, 0.0)
-    assert (even.full_weight_items_, without.full_weight_items_) == (10.0, 10.0)
+    assert (even.full_weight_items_, without.full_weight_items_) == (15.0, 15.0)
     assert fit(split, recency=2.0, span=0.0).span_ == 0.0
     lengths = np.bincount(split.train.user)
     assert fit(split, noise=0.0, epsilon=None, max_history=max(lengths)).full_weight_items_ == pytest.approx(
-        max(10.0, np.sqrt(lengths).mean() ** 2)
+        max(15.0, 1.25 * np.sqrt(lengths).mean() ** 2)
     )
     assert fit(split, full_weight_items=7).full_weight_items_ == 7.0
 

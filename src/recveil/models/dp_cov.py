@@ -37,7 +37,9 @@ MIN_RESIDUAL = 1e-6
 
 DEFAULT_SPAN = 8.0
 """Where `recency` is not 0; chosen on validation items of ML-1M."""
-MIN_FULL_WEIGHT_ITEMS = 10
+MIN_FULL_WEIGHT_ITEMS, FULL_WEIGHT_LENGTHS = 15, 1.25
+"""Released items with which a user counts in full: at least the first number, and with a span the second in typical
+lengths; chosen on validation items and simulated attacks of Last.fm and ML-1M."""
 LENGTH_SHARE = 0.01
 """Part of the squared budget that is spent on the typical length of histories, where it is needed."""
 
@@ -58,8 +60,8 @@ class PrivateCovariance(PrivateItemModel):
     With a `span`, two items of a user count together by exp(-items between them / `span`) in place of the outer
     product of the row: what a user had at about the same time goes together, and the sensitivity is spent on that
     alone. `recency` then acts on the vectors of users only. The span is 8 by default and 0 (off) where recency is 0,
-    as for data without times. `full_weight_items` is the typical length of a history with a span, from a noisy
-    release, and 10 without.
+    as for data without times. `full_weight_items` is 1.25 times the typical length of a history with a span, from a
+    noisy release, and 15 without.
 
     Guarantee: user-level (epsilon, delta) differential privacy of everything served, the choice of items included.
     Sensitivity: one user adds y y' to the matrix, and its Frobenius norm is |y|^2 <= 1; with `span` a matrix that is
@@ -104,7 +106,7 @@ class PrivateCovariance(PrivateItemModel):
             return mu, []
         part = mu * math.sqrt(LENGTH_SHARE)
         length, release = release_typical_length(train, part, max_history=self.max_history, rng=rng)
-        self.full_weight_items_ = max(self.full_weight_items_, length)
+        self.full_weight_items_ = max(self.full_weight_items_, FULL_WEIGHT_LENGTHS * length)
         return mu * math.sqrt(1 - LENGTH_SHARE), [release]
 
     def _sum_users(self, seen: Dataset, popular: FloatArray) -> FloatArray:
