@@ -1,7 +1,8 @@
 """What an attacker who knows `dp-cov` simulates: its noisy releases for other halves of the users.
 
-The attacker knows the released items and their noisy counts. Given both, the matrix depends on the members alone, so it
-is drawn for other halves; counts are drawn above the threshold of the items that are known to have passed it.
+The attacker knows the released items and their noisy counts, which are averages of two releases. Given both, the matrix
+depends on the members alone, so it is drawn for other halves; counts are drawn above the threshold of the items that
+are known to have passed it.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +41,7 @@ class RowMatrices:
 
     rows: sparse.csr_array
     popular: FloatArray
-    full_weight_items: int
+    full_weight_items: float
 
     @property
     def norms(self) -> FloatArray:
@@ -66,7 +67,7 @@ class PairMatrices:
 
     pairs: NearbyPairs
     popular: FloatArray
-    full_weight_items: int
+    full_weight_items: float
 
     @property
     def norms(self) -> FloatArray:
@@ -104,12 +105,12 @@ class Simulator:
         seen = target.history.take(target.is_known[target.history.item])
         seen = replace(seen, item=np.searchsorted(items, seen.item), item_ids=seen.item_ids[items])
         seen = clip_histories(seen, model.max_history)
-        rows = scale_rows(build_interaction_matrix(seen, model.recency))
+        rows = scale_rows(build_interaction_matrix(seen, model.recency_))
         popular = np.asarray(model.item_vectors_[model.released_items_, 0], dtype=np.float64)
         popular /= np.linalg.norm(popular)
-        added: RowMatrices | PairMatrices = RowMatrices(rows, popular, model.full_weight_items)
-        if model.span is not None:
-            added = PairMatrices(NearbyPairs.find(seen, model.span), popular, model.full_weight_items)
+        added: RowMatrices | PairMatrices = RowMatrices(rows, popular, model.full_weight_items_)
+        if model.span_:
+            added = PairMatrices(NearbyPairs.find(seen, model.span_), popular, model.full_weight_items_)
         return cls(rows, count_rows, added, model)
 
     def draw_statistics(
@@ -126,9 +127,9 @@ class Simulator:
     def _draw_popular(self, users: BoolArray, rng: np.random.Generator) -> FloatArray:
         """Draw the direction of the noisy counts, given that all of these items were released."""
         assert self.model.guarantee_ is not None
-        noise = self._get_noise("item counts")
+        noise = 1 / np.hypot(*(1 / self._get_noise(name) for name in ("first item counts", "item counts")))
         counts = np.asarray(self.count_rows[np.flatnonzero(users)].sum(0)).ravel()
-        threshold = compute_item_threshold(noise, self.model.guarantee_.item_failure, self.model.max_history)
+        threshold = compute_item_threshold(noise, self.model.guarantee_.item_failure / 2, self.model.max_history)
         noisy = stats.truncnorm.rvs((threshold - counts) / noise, np.inf, counts, noise, random_state=rng)
         return np.asarray(noisy / np.linalg.norm(noisy))
 

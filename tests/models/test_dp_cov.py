@@ -65,7 +65,9 @@ def test_a_row_of_few_items_counts_less() -> None:
 
 def test_without_noise_it_keeps_popularity_and_the_leading_directions_of_co_occurrence() -> None:
     split = make_checkerboard()
-    model = PrivateCovariance(noise=0.0, reg=0.0, embedding_size=4).fit(split, rng=np.random.default_rng(0))
+    model = PrivateCovariance(noise=0.0, reg=0.0, embedding_size=4, recency=0.0).fit(
+        split, rng=np.random.default_rng(0)
+    )
     rows = scale_rows(collect_seen_items(split.train)).toarray()
     popular = rows.sum(0) / np.linalg.norm(rows.sum(0))
     left = rows - np.outer(rows @ popular, popular)

@@ -97,8 +97,9 @@ def test_a_guarantee_names_each_release_and_the_noise_is_fresh_without_a_seed() 
     assert first.guarantee_ is not None
     assert first.guarantee_.noise_is_secret
     assert [release.name for release in first.guarantee_.releases] == [
-        "number of users",
+        "first item counts",
         "item counts",
+        "typical length",
         "item-by-item matrix",
     ]
     assert first.guarantee_.n_released_items == len(first.released_items_)
@@ -121,6 +122,23 @@ def test_more_head_items_than_items_and_penalties_are_refused() -> None:
     without_times = replace(make_checkerboard().train, time=None)
     with pytest.raises(UsageError, match="no times"):
         fit(replace(make_checkerboard(), train=without_times), recency=1.0)
+    with pytest.raises(UsageError, match="no times"):
+        fit(replace(make_checkerboard(), train=without_times), span=4.0)
+
+
+def test_times_are_used_where_there_are_any_and_unless_recency_is_zero() -> None:
+    split = make_checkerboard()
+    with_times, even = fit(split), fit(split, recency=0.0)
+    without = fit(replace(split, train=replace(split.train, time=None)))
+    assert (with_times.recency_, with_times.span_) == (3.0, 8.0)
+    assert (even.recency_, even.span_, without.recency_, without.span_) == (0.0, 0.0, 0.0, 0.0)
+    assert (even.full_weight_items_, without.full_weight_items_) == (15.0, 15.0)
+    assert fit(split, recency=2.0, span=0.0).span_ == 0.0
+    lengths = np.bincount(split.train.user)
+    assert fit(split, noise=0.0, epsilon=None, max_history=max(lengths)).full_weight_items_ == pytest.approx(
+        max(15.0, 1.25 * np.sqrt(lengths).mean() ** 2)
+    )
+    assert fit(split, full_weight_items=7).full_weight_items_ == 7.0
 
 
 def test_a_simulation_releases_the_given_items_follows_its_generator_and_guarantees_nothing() -> None:
@@ -137,7 +155,7 @@ def test_a_simulation_releases_the_given_items_follows_its_generator_and_guarant
 
 def test_a_history_weighs_as_in_its_row() -> None:
     train = make_checkerboard().train
-    model = PrivateCovariance(recency=2.0)
+    model = fit(make_checkerboard(), recency=2.0)
     weights = model.weigh_histories(train)
     assert np.bincount(train.user, weights**2) == pytest.approx(1.0)
     newest = np.lexsort((train.time, train.user))[np.cumsum(np.bincount(train.user)) - 1]

@@ -8,14 +8,17 @@ from scipy import sparse
 
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Dataset
-from recveil.metrics.gaussian_privacy import bound_attack_auc, compose_mu, compute_epsilon
+from recveil.metrics.gaussian_privacy import bound_attack_auc, calibrate_mu, compose_mu, compute_epsilon
 from recveil.models.private_release import (
-    HeadItems,
+    NoisyCounts,
+    PrivacyBudget,
     add_symmetric_noise,
     clip_histories,
     compute_item_threshold,
     count_items,
     make_noise_generator,
+    release_counts,
+    release_typical_length,
     resolve_budget,
     scale_rows,
     select_head_items,
@@ -29,14 +32,19 @@ def make_data(histories: list[list[int]], n_items: int = 30) -> Dataset:
     return Dataset("made", user, item, np.arange(len(item)), np.arange(len(histories)), np.arange(n_items))
 
 
+def release(counts: np.ndarray, budget: PrivacyBudget) -> NoisyCounts:
+    return release_counts(counts, budget, max_history=50, rng=np.random.default_rng(0))
+
+
 def test_the_parts_of_a_budget_compose_to_it() -> None:
     for epsilon in (0.5, 2.0, 50.0):
         budget = resolve_budget(epsilon, None, 1e-5)
-        for n_users in (1, 1_000, 1_000_000):
-            parts = budget.divide(n_users, np.random.default_rng(0))
-            number = parts.release.sensitivity / parts.release.noise
-            assert compose_mu([number, parts.count_mu, parts.model_mu]) == pytest.approx(budget.mu)
-            assert 0 < parts.count_mu <= parts.model_mu
+        for n_frequent in (0, 10, 10_000):
+            noisy = release(np.full(n_frequent, 1e9), budget)
+            spent = [release.sensitivity / release.noise for release in noisy.releases]
+            assert compose_mu([*spent, noisy.model_mu]) == pytest.approx(budget.mu)
+            assert 1 / noisy.noise == pytest.approx(compose_mu(spent))
+            assert 0 < compose_mu(spent) <= noisy.model_mu
         assert compute_epsilon(budget.delta - budget.item_failure, budget.mu) == pytest.approx(epsilon)
         assert resolve_budget(None, 1 / budget.mu, 1e-5).epsilon == pytest.approx(epsilon)
     assert resolve_budget(None, None, 1e-5).epsilon == 2.0
@@ -51,6 +59,7 @@ def test_a_guarantee_says_what_it_means_and_whether_the_noise_is_secret() -> Non
     assert (secret.noise_is_secret, secret.noise_seeded_by) == (True, "operating system")
     assert (seeded.noise_is_secret, seeded.noise_seeded_by) == (False, "noise_seed")
     assert "NOT secret" in seeded.sentence
+    assert any("metrics.json" in text for text in secret.not_covered)
     assert "NOT secret" not in secret.sentence
     without = resolve_budget(None, 0.0, 1e-5).build_guarantee("m", [], 3, None)
     assert (without.max_auc, without.noise_is_secret, math.isinf(without.epsilon)) == (1.0, False, True)
@@ -96,27 +105,52 @@ def test_items_of_a_single_user_pass_the_threshold_as_seldom_as_claimed() -> Non
 
 
 def test_head_items_are_the_frequent_ones() -> None:
-    counts, rng = np.append(np.full(10, 500.0), np.ones(90)), np.random.default_rng(0)
     budget = resolve_budget(2.0, None, 1e-5)
-
-    def select(weights: np.ndarray, max_items: int | None) -> HeadItems:
-        return select_head_items(weights, budget, noise=7.0, max_history=50, max_items=max_items, rng=rng)
-
-    head = select(counts, None)
+    noisy = release(np.append(np.full(10, 500.0), np.ones(90)), budget)
+    head = select_head_items(noisy, budget, None)
     assert head.items.tolist() == list(range(10))
-    assert head.release.noise == 7.0
-    assert len(select(counts, 4).items) == 4
+    assert np.array_equal(head.counts, noisy.values[:10])
+    assert len(select_head_items(noisy, budget, 4).items) == 4
     with pytest.raises(UsageError, match="101, but the data have 100 items"):
-        select(counts, 101)
+        select_head_items(noisy, budget, 101)
     with pytest.raises(DataError, match="No item has enough users"):
-        select(np.ones(100), None)
+        select_head_items(release(np.ones(100), budget), budget, None)
 
 
-def test_few_users_spend_more_on_finding_their_items() -> None:
-    budget, rng = resolve_budget(2.0, None, 1e-5), np.random.default_rng(0)
-    few, many = (budget.divide(n, rng) for n in (1_000, 100_000))
-    assert few.count_mu > 3 * many.count_mu
+def test_the_two_counts_are_averaged_with_the_noise_that_is_stated() -> None:
+    noisy = release(np.full(100_000, 1e6), resolve_budget(2.0, None, 1e-5))
+    assert np.std(noisy.values) == pytest.approx(noisy.noise, rel=0.02)
+    assert np.mean(noisy.values) == pytest.approx(1e6, abs=0.1)
+
+
+def test_where_few_items_are_frequent_more_is_spent_on_finding_them() -> None:
+    budget = resolve_budget(2.0, None, 1e-5)
+    few, many = (release(np.full(n, 1e6), budget) for n in (5, 500))
+    assert few.noise < many.noise / 3
     assert many.model_mu > few.model_mu
+
+
+def test_an_item_of_a_single_user_is_released_as_seldom_as_claimed() -> None:
+    budget = PrivacyBudget(2.0, 5.0, calibrate_mu(2.0, 1e-5))  # item_failure is 0.05: often enough to be counted
+    rng, trials = np.random.default_rng(0), 4_000
+    passed = np.zeros(trials, dtype=bool)
+    for trial in range(trials):
+        noisy = release_counts(np.append(np.full(40, 500.0), np.full(50, 50**-0.5)), budget, max_history=50, rng=rng)
+        passed[trial] = (noisy.values[40:] > noisy.threshold).any()
+    assert 0 < passed.mean() <= budget.item_failure / 2 * 1.2
+
+
+def test_the_typical_length_is_noisy_and_one_user_changes_it_by_no_more_than_claimed() -> None:
+    data = make_data([list(range(9))] * 400)
+    exact, free = release_typical_length(data, math.inf, max_history=30, rng=np.random.default_rng(0))
+    assert (exact, free.noise) == (pytest.approx(9.0), 0.0)
+    noisy, stated = release_typical_length(data, 0.1, max_history=30, rng=np.random.default_rng(0))
+    assert noisy != exact
+    assert (stated.sensitivity, stated.noise) == (pytest.approx(math.sqrt(2)), pytest.approx(math.sqrt(2) / 0.1))
+    roots = [math.sqrt(min(length, 30) / 30) for length in range(1, 60)]
+    assert max(math.hypot(1, root) for root in roots) <= stated.sensitivity
+    hopeless, _ = release_typical_length(data, 1e-6, max_history=30, rng=np.random.default_rng(0))
+    assert 0 <= hopeless <= 30
 
 
 def test_symmetric_noise_has_its_spread_in_every_direction() -> None:

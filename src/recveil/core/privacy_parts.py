@@ -19,7 +19,8 @@ class PrivacyGuarantee(Part):
     """Differential privacy of everything that a recommender releases, and what it means for any attack.
 
     `unit` is what may be added or removed. `max_auc` and `max_tpr_at_1_percent_fpr` bound every membership attack.
-    `item_failure` is the part of `delta` with which an item that a single user has may be named.
+    `item_failure` is the part of `delta` with which an item that a single user has may be named. `not_covered` lists
+    what the guarantee says nothing about.
     """
 
     mechanism: str
@@ -35,6 +36,7 @@ class PrivacyGuarantee(Part):
     noise_seeded_by: str
     noise_is_secret: bool
     sentence: str
+    not_covered: list[str] = []
 
 
 class EmpiricalEpsilon(Part):

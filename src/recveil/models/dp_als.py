@@ -54,13 +54,14 @@ class PrivateALS(PrivateItemModel):
 
     def _learn_items(
         self,
-        seen: Dataset,
+        train: Dataset,
         head: HeadItems,
         mu: float,
         noise_rng: np.random.Generator,
         rng: np.random.Generator,
     ) -> LearnedItems:
-        rows = scale_rows(build_interaction_matrix(seen, self.recency))
+        seen = self._restrict_to_head(train)
+        rows = scale_rows(build_interaction_matrix(seen, self.recency_))
         noise = SENSITIVITY * np.sqrt(self.rounds) / mu
         items = rng.standard_normal((len(head.items), self.embedding_size)) / np.sqrt(self.embedding_size)
         releases = []
@@ -71,7 +72,9 @@ class PrivateALS(PrivateItemModel):
         return LearnedItems(items, releases)
 
     def _solve_users(self, seen: Dataset, items: FloatArray) -> FloatArray:
-        model = ALS(embedding_size=items.shape[1], reg=self.reg, weight=self.weight, recency=self.recency, device="cpu")
+        model = ALS(
+            embedding_size=items.shape[1], reg=self.reg, weight=self.weight, recency=self.recency_, device="cpu"
+        )
         model.item_vectors_ = np.asarray(items, dtype=np.float32)
         return np.asarray(model.fold_in(_list_histories(seen)), dtype=np.float64)
 

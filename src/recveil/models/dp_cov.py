@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from scipy import linalg, sparse
 
-from recveil.core.option_types import Count, NonNegativeFloat, PositiveFloat
+from recveil.core.option_types import Count, NonNegativeFloat
 from recveil.core.privacy_parts import GaussianRelease
 from recveil.core.traits import ModelTraits
 from recveil.core.types import Dataset, FloatArray, IntArray
 from recveil.models.nearby_pairs import NearbyPairs
 from recveil.models.private_items import LearnedItems, PrivateItemModel
-from recveil.models.private_release import HeadItems, add_symmetric_noise, scale_rows
+from recveil.models.private_release import HeadItems, add_symmetric_noise, release_typical_length, scale_rows
 from recveil.models.sampling import build_interaction_matrix
 
 __all__ = ["PrivateCovariance", "compute_residual_gram", "estimate_directions", "scale_pairs", "weigh_lengths"]
@@ -35,8 +35,13 @@ KEPT_PART_OF_EDGE = 0.7
 MIN_RESIDUAL = 1e-6
 """Squared norm under which what is left of a row adds nothing: rounding there could lift it above what is claimed."""
 
-TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {"ml-1m": {"recency": 3.0, "full_weight_items": 120, "span": 8.0}}
-"""Options by data set, chosen on its validation items; all but the first also on simulated attacks."""
+DEFAULT_SPAN = 8.0
+"""Where `recency` is not 0; chosen on validation items of ML-1M."""
+MIN_FULL_WEIGHT_ITEMS, FULL_WEIGHT_LENGTHS = 15, 1.25
+"""Released items with which a user counts in full: at least the first number, and with a span the second in typical
+lengths; chosen on validation items and simulated attacks of Last.fm and ML-1M."""
+LENGTH_SHARE = 0.01
+"""Part of the squared budget that is spent on the typical length of histories, where it is needed."""
 
 
 @dataclass
@@ -52,54 +57,71 @@ class PrivateCovariance(PrivateItemModel):
     where r is half of the edge of the noise, or `reg` where that is more. A user's vector is the user's row times the
     item vectors, as in PureSVD.
 
-    With `span`, two items of a user count together by exp(-items between them / `span`) in place of the outer product
-    of the row: what a user had at about the same time goes together, and the sensitivity is spent on that alone.
-    `recency` then acts on the vectors of users only.
+    With a `span`, two items of a user count together by exp(-items between them / `span`) in place of the outer
+    product of the row: what a user had at about the same time goes together, and the sensitivity is spent on that
+    alone. `recency` then acts on the vectors of users only. The span is 8 by default and 0 (off) where recency is 0,
+    as for data without times. `full_weight_items` is 1.25 times the typical length of a history with a span, from a
+    noisy release, and 15 without.
 
     Guarantee: user-level (epsilon, delta) differential privacy of everything served, the choice of items included.
     Sensitivity: one user adds y y' to the matrix, and its Frobenius norm is |y|^2 <= 1; with `span` a matrix that is
-    scaled to the same norm. The popular direction comes from the noisy counts, which are released before; given them,
+    scaled to the same norm. The popular direction and the typical length are noisy and released before; given them,
     what a user adds depends on this user alone.
     Limit: only items with enough users are released and recommended.
     """
 
     reg: NonNegativeFloat = 10.0
-    full_weight_items: Count = 10
-    span: PositiveFloat | None = None
+    full_weight_items: Count | None = None
+    span: NonNegativeFloat | None = None
+
+    full_weight_items_: float = field(init=False, repr=False, compare=False)
+    span_: float = field(init=False, repr=False, compare=False)
 
     mechanism: ClassVar[str] = "Gaussian noise on item counts and on one item-by-item matrix (dp-cov)"
 
     def _learn_items(
         self,
-        seen: Dataset,
+        train: Dataset,
         head: HeadItems,
         mu: float,
         noise_rng: np.random.Generator,
         rng: np.random.Generator,
     ) -> LearnedItems:
+        mu, releases = self._choose_weights(train, mu, noise_rng)
         noise = 1 / mu
         popular = head.counts / np.linalg.norm(head.counts)
-        gram = add_symmetric_noise(self._sum_users(seen, popular), noise, noise_rng)
+        gram = add_symmetric_noise(self._sum_users(self._restrict_to_head(train), popular), noise, noise_rng)
         np.fill_diagonal(gram, 0.0)
         vectors = estimate_directions(gram, noise, max_directions=self.embedding_size - 1, reg=self.reg)
-        return LearnedItems(
-            np.column_stack([popular, vectors]),
-            [GaussianRelease(name="item-by-item matrix", sensitivity=1.0, noise=noise)],
-        )
+        releases.append(GaussianRelease(name="item-by-item matrix", sensitivity=1.0, noise=noise))
+        return LearnedItems(np.column_stack([popular, vectors]), releases)
+
+    def _choose_weights(
+        self, train: Dataset, mu: float, rng: np.random.Generator
+    ) -> tuple[float, list[GaussianRelease]]:
+        """Choose the span and the full weight; return what is left of the guarantee, and what was released for it."""
+        self.span_ = self.span if self.span is not None else DEFAULT_SPAN if self.recency_ else 0.0
+        self.full_weight_items_ = float(self.full_weight_items or MIN_FULL_WEIGHT_ITEMS)
+        if self.full_weight_items is not None or not self.span_:
+            return mu, []
+        part = mu * math.sqrt(LENGTH_SHARE)
+        length, release = release_typical_length(train, part, max_history=self.max_history, rng=rng)
+        self.full_weight_items_ = max(self.full_weight_items_, FULL_WEIGHT_LENGTHS * length)
+        return mu * math.sqrt(1 - LENGTH_SHARE), [release]
 
     def _sum_users(self, seen: Dataset, popular: FloatArray) -> FloatArray:
         """Sum what the users add to the matrix."""
-        if self.span is None:
-            rows = scale_rows(build_interaction_matrix(seen, self.recency))
-            return compute_residual_gram(rows, popular, self.full_weight_items)
-        pairs = NearbyPairs.find(seen, self.span)
-        return pairs.sum_matrices(scale_pairs(pairs, popular, self.full_weight_items), popular)
+        if not self.span_:
+            rows = scale_rows(build_interaction_matrix(seen, self.recency_))
+            return compute_residual_gram(rows, popular, self.full_weight_items_)
+        pairs = NearbyPairs.find(seen, self.span_)
+        return pairs.sum_matrices(scale_pairs(pairs, popular, self.full_weight_items_), popular)
 
     def _solve_users(self, seen: Dataset, items: FloatArray) -> FloatArray:
-        return np.asarray(scale_rows(build_interaction_matrix(seen, self.recency)) @ items)
+        return np.asarray(scale_rows(build_interaction_matrix(seen, self.recency_)) @ items)
 
 
-def compute_residual_gram(rows: sparse.csr_array, direction: FloatArray, full_weight_items: int) -> FloatArray:
+def compute_residual_gram(rows: sparse.csr_array, direction: FloatArray, full_weight_items: float) -> FloatArray:
     """Sum the outer products of what is left of each row without a direction, scaled to norm 1 or less.
 
     One user adds y y' with |y| <= 1, so the sum changes by a matrix of Frobenius norm 1 at most. Rows that lie in the
@@ -120,7 +142,7 @@ def compute_residual_gram(rows: sparse.csr_array, direction: FloatArray, full_we
     return np.asarray(products - cross - cross.T + (along @ along) * np.outer(direction, direction))
 
 
-def scale_pairs(pairs: NearbyPairs, direction: FloatArray, full_weight_items: int) -> FloatArray:
+def scale_pairs(pairs: NearbyPairs, direction: FloatArray, full_weight_items: float) -> FloatArray:
     """Compute the factors with which the users' matrices have norm 1 or less without a direction.
 
     Args:
@@ -133,7 +155,7 @@ def scale_pairs(pairs: NearbyPairs, direction: FloatArray, full_weight_items: in
     return np.divide(weight, norms, out=np.zeros(len(norms)), where=norms > 0)
 
 
-def weigh_lengths(lengths: IntArray, full_weight_items: int) -> FloatArray:
+def weigh_lengths(lengths: IntArray, full_weight_items: float) -> FloatArray:
     """Compute the norm of what a user of so many items adds."""
     return np.minimum(1.0, lengths / full_weight_items)
 

@@ -21,11 +21,12 @@ from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHis
 from recveil.metrics.ranking import collect_seen_items
 from recveil.models.private_release import (
     HeadItems,
+    NoisyCounts,
     PrivacyBudget,
     clip_histories,
     count_items,
-    count_known_items,
     make_noise_generator,
+    release_counts,
     resolve_budget,
     scale_rows,
     select_head_items,
@@ -34,6 +35,10 @@ from recveil.models.sampling import build_interaction_matrix, wrap_histories
 from recveil.models.scoring import compute_dot_scores
 
 __all__ = ["LearnedItems", "PrivateItemModel"]
+
+DEFAULT_RECENCY = 3.0
+"""Where the data have times; chosen on validation items of ML-1M."""
+MIN_SIMULATED_COUNT = 1e-6
 
 N_POPULAR_ITEMS = 20
 """Items that stand for the history of a user who has no released item."""
@@ -58,7 +63,8 @@ class PrivateItemModel(ABC):
         embedding_size: most numbers of a vector.
         head_items: most items to release; by default all whose noisy count is high enough.
         max_history: newest interactions of a user that count.
-        recency: a user's newest item counts exp(recency) times as much as the oldest.
+        recency: a user's newest item counts exp(recency) times as much as the oldest; by default 3 where the data
+            have times, and 0 where they have none.
         noise_seed: seed of the noise, for experiments; by default the operating system gives it.
     """
 
@@ -68,7 +74,7 @@ class PrivateItemModel(ABC):
     embedding_size: Width = 128
     head_items: Count | None = None
     max_history: Count = 1_000
-    recency: Exponent = 0.0
+    recency: Exponent | None = None
     noise_seed: SeedNumber | None = None
     device: str | None = None
 
@@ -79,6 +85,7 @@ class PrivateItemModel(ABC):
     item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     released_items_: IntArray = field(init=False, repr=False, compare=False)
     popular_items_: IntArray = field(init=False, repr=False, compare=False)
+    recency_: float = field(init=False, repr=False, compare=False)
     known_items_: IntArray | None = field(default=None, init=False, repr=False, compare=False)
     guarantee_: PrivacyGuarantee | None = field(default=None, init=False, repr=False, compare=False)
     notes_: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
@@ -101,15 +108,21 @@ class PrivateItemModel(ABC):
         budget = resolve_budget(self.epsilon, self.noise, self.delta)
         noise_rng = make_noise_generator(self.noise_seed, rng)
         train = clip_histories(split.train, self.max_history)
-        parts = budget.divide(len(np.unique(train.user)), noise_rng)
-        head = self._choose_items(train, budget, 1 / parts.count_mu, noise_rng)
+        default = 0.0 if train.time is None else DEFAULT_RECENCY
+        self.recency_ = default if self.recency is None else self.recency
+        # All items of a row weigh the same here, whatever the recency: so most items pass the threshold.
+        counts = count_items(scale_rows(build_interaction_matrix(train, 0.0)))
+        if self.known_items_ is not None:
+            counts = counts[self.known_items_]
+        noisy = release_counts(counts, budget, max_history=self.max_history, rng=noise_rng)
+        head = self._choose_items(noisy, budget)
         self.released_items_ = head.items
         self.popular_items_ = np.argsort(-head.counts, kind="stable")[:N_POPULAR_ITEMS]
-        learned = self._learn_items(self._restrict_to_head(split.train), head, parts.model_mu, noise_rng, rng)
+        learned = self._learn_items(split.train, head, noisy.model_mu, noise_rng, rng)
         self.item_vectors_ = np.zeros((split.train.n_items, learned.vectors.shape[1]), dtype=np.float32)
         self.item_vectors_[head.items] = learned.vectors
         self.user_vectors_ = self._fold_in_data(split.train)
-        releases = [parts.release, head.release, *learned.releases]
+        releases = [*noisy.releases, *learned.releases]
         if self.known_items_ is None:
             self.guarantee_ = budget.build_guarantee(self.mechanism, releases, len(head.items), self.noise_seed)
         self.notes_ = tuple(self._describe_data(split.train, budget))
@@ -127,7 +140,7 @@ class PrivateItemModel(ABC):
 
     def weigh_histories(self, seen: Dataset) -> FloatArray:
         """Return how much each interaction counts in its user's row of norm 1."""
-        rows = scale_rows(build_interaction_matrix(seen, self.recency))
+        rows = scale_rows(build_interaction_matrix(seen, self.recency_))
         return np.asarray(rows[seen.user, seen.item], dtype=np.float64).ravel()
 
     def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
@@ -152,7 +165,7 @@ class PrivateItemModel(ABC):
     @abstractmethod
     def _learn_items(
         self,
-        seen: Dataset,
+        train: Dataset,
         head: HeadItems,
         mu: float,
         noise_rng: np.random.Generator,
@@ -161,7 +174,7 @@ class PrivateItemModel(ABC):
         """Learn the vectors of the head items with noise.
 
         Args:
-            seen: interactions with the head items, numbered from 0.
+            train: the interactions; `_restrict_to_head` keeps those with head items.
             head: the head items.
             mu: the guarantee that all noisy statistics together must keep.
             noise_rng: generator of the noise.
@@ -172,15 +185,11 @@ class PrivateItemModel(ABC):
     def _solve_users(self, seen: Dataset, items: FloatArray) -> FloatArray:
         """Compute the vectors of users from their interactions with the head items."""
 
-    def _choose_items(self, train: Dataset, budget: PrivacyBudget, noise: float, rng: np.random.Generator) -> HeadItems:
-        """Choose the items to release by noisy counts, or count those that are given."""
-        # All items of a row weigh the same here, whatever the recency: so most items pass the threshold.
-        counts = count_items(scale_rows(build_interaction_matrix(train, 0.0)))
+    def _choose_items(self, noisy: NoisyCounts, budget: PrivacyBudget) -> HeadItems:
+        """Choose the items to release by noisy counts, or take those that are given."""
         if self.known_items_ is not None:
-            return count_known_items(counts, self.known_items_, noise=noise, rng=rng)
-        return select_head_items(
-            counts, budget, noise=noise, max_history=self.max_history, max_items=self.head_items, rng=rng
-        )
+            return HeadItems(self.known_items_, np.maximum(noisy.values, MIN_SIMULATED_COUNT))
+        return select_head_items(noisy, budget, self.head_items)
 
     def _fold_in_data(self, data: Dataset) -> FloatArray:
         seen = self._restrict_to_head(data)

@@ -4,6 +4,10 @@ The unit is a user with all interactions, added or removed. Every user has one r
 sum of rows changes by 1 at most, and so does a sum of their outer products. The catalog is not taken for public: an
 item is released only if its noisy count exceeds a threshold that the items of one single user pass with a small
 probability (`item_failure`, a part of delta).
+
+Parts of delta add up: whether an item of one single user passes depends on the noise of its own counts alone, so it is
+independent of all that is computed from other items. Without such an item, the output is that of a catalog which does
+not depend on the user, and the Gaussian parts compose there.
 """
 
 from __future__ import annotations
@@ -26,15 +30,16 @@ from recveil.metrics.gaussian_privacy import (
 )
 
 __all__ = [
-    "BudgetParts",
     "HeadItems",
+    "NoisyCounts",
     "PrivacyBudget",
     "add_symmetric_noise",
     "clip_histories",
     "compute_item_threshold",
     "count_items",
-    "count_known_items",
     "make_noise_generator",
+    "release_counts",
+    "release_typical_length",
     "resolve_budget",
     "scale_rows",
     "select_head_items",
@@ -43,20 +48,21 @@ __all__ = [
 DEFAULT_EPSILON = 2.0
 ITEM_FAILURE_SHARE = 0.01
 """Part of delta that is spent on the threshold of items."""
-USER_COUNT_SHARE = 0.01
-"""Part of the squared budget that is spent on the number of users, which divides the rest."""
-COUNT_SHARE_FACTOR, COUNT_SHARE_POWER, MAX_COUNT_SHARE = 67.0, 0.9, 0.5
-"""Share of the rest for item counts: factor / (users * mu)^power; chosen on validation items of ML-1M and ML-100K."""
-MIN_SIMULATED_COUNT = 1e-6
+FIRST_SHARE = 0.03
+"""Part of the squared budget for first counts of items, which tell how much of the rest counts need."""
+SHARE_OF_ONE_ITEM, MAX_COUNT_SHARE = 4.0, 0.4
+"""Further part for counts: the first number over the frequent items that the first counts found, and its limit."""
 
 
-@dataclass(frozen=True)
-class BudgetParts:
-    """Guarantees of the counts of items and of all that follows, and the noisy number of users that divided them."""
-
-    count_mu: float
-    model_mu: float
-    release: GaussianRelease
+NOT_COVERED = (
+    "Steps before training that look at several users: dropping rare items or users, holding out random interactions "
+    "where the data have no times, and options that were chosen by looking at the data, as by `recveil tune`.",
+    "Further trainings on the same users: their budgets add up.",
+    "The ids of users in the released files, and `metrics.json`, `attributes.parquet` and the folder `model`, which "
+    "hold facts without noise, such as the number of items. Keep them inside.",
+    "Attributes of a user whose vector or list is seen.",
+    "Attacks on the generator of the noise or on its floating-point numbers.",
+)
 
 
 @dataclass(frozen=True)
@@ -74,21 +80,6 @@ class PrivacyBudget:
     def item_failure(self) -> float:
         """Probability with which an item of a single user may be released."""
         return self.delta * ITEM_FAILURE_SHARE
-
-    def divide(self, n_users: int, rng: np.random.Generator) -> BudgetParts:
-        """Divide the budget by a noisy number of users: few users need more of it to find their frequent items.
-
-        The number of users is released first, with a mu of its own. Whatever it is, the parts that follow compose to
-        the same mu, so the whole composes to that of the budget.
-        """
-        if math.isinf(self.mu):
-            return BudgetParts(self.mu, self.mu, GaussianRelease(name="number of users", sensitivity=1.0, noise=0.0))
-        noise = 1 / (self.mu * math.sqrt(USER_COUNT_SHARE))
-        rest = self.mu * math.sqrt(1 - USER_COUNT_SHARE)
-        evidence = max(1.0, (n_users + noise * float(rng.standard_normal())) * self.mu)
-        share = min(MAX_COUNT_SHARE, COUNT_SHARE_FACTOR / evidence**COUNT_SHARE_POWER)
-        release = GaussianRelease(name="number of users", sensitivity=1.0, noise=noise)
-        return BudgetParts(rest * math.sqrt(share), rest * math.sqrt(1 - share), release)
 
     def build_guarantee(
         self, mechanism: str, releases: list[GaussianRelease], n_items: int, noise_seed: int | None
@@ -117,6 +108,7 @@ class PrivacyBudget:
             noise_seeded_by="operating system" if noise_seed is None else "noise_seed",
             noise_is_secret=noise_seed is None and not math.isinf(self.mu),
             sentence=self._write_sentence(auc, tpr, noise_seed),
+            not_covered=list(NOT_COVERED),
         )
 
     def _write_sentence(self, auc: float, tpr: float, noise_seed: int | None) -> str:
@@ -177,6 +169,28 @@ def clip_histories(data: Dataset, max_history: int) -> Dataset:
     return data.take(from_end < max_history)
 
 
+def release_typical_length(
+    train: Dataset, mu: float, *, max_history: int, rng: np.random.Generator
+) -> tuple[float, GaussianRelease]:
+    """Release how long a typical history is: the square of the mean root of the users' numbers of interactions.
+
+    One user adds 1 to the number of users, and the root of a share of `max_history`, 1 at most, to the sum of roots:
+    the sensitivity of both together is the root of 2.
+
+    Args:
+        train: the interactions.
+        mu: guarantee of this release.
+        max_history: interactions of a user that count.
+        rng: generator of the noise.
+    """
+    noise = 0.0 if math.isinf(mu) else math.sqrt(2) / mu
+    lengths = np.minimum(np.bincount(train.user), max_history)
+    sums = np.array([np.count_nonzero(lengths), np.sqrt(lengths / max_history).sum()])
+    n_users, roots = sums + noise * rng.standard_normal(2)
+    mean = min(1.0, max(0.0, roots / max(n_users, 1.0)))
+    return max_history * mean**2, GaussianRelease(name="typical length", sensitivity=math.sqrt(2), noise=noise)
+
+
 def scale_rows(matrix: sparse.csr_array) -> sparse.csr_array:
     """Scale each row to norm 1; rows without an entry stay as they are."""
     rows = sparse.csr_array(matrix, dtype=np.float64)
@@ -190,58 +204,93 @@ def count_items(rows: sparse.csr_array) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Counts of items, released twice and averaged by their accuracy, and what they leave of the budget.
+
+    Attributes:
+        values: the averages.
+        noise: standard deviation of their noise.
+        threshold: the items of one single user pass it with half of `item_failure` at most.
+        model_mu: guarantee that is left for all that follows.
+        releases: the two releases.
+    """
+
+    values: FloatArray
+    noise: float
+    threshold: float
+    model_mu: float
+    releases: list[GaussianRelease]
+
+
+@dataclass(frozen=True, eq=False)
 class HeadItems:
     """The released items, in order of their ids, with their noisy counts."""
 
     items: IntArray
     counts: FloatArray
-    threshold: float
-    release: GaussianRelease
 
 
-def select_head_items(
-    counts: FloatArray,
-    budget: PrivacyBudget,
-    *,
-    noise: float,
-    max_history: int,
-    max_items: int | None,
-    rng: np.random.Generator,
-) -> HeadItems:
-    """Select the items that may be released, by noisy counts.
+def release_counts(
+    counts: FloatArray, budget: PrivacyBudget, *, max_history: int, rng: np.random.Generator
+) -> NoisyCounts:
+    """Release the counts of items with a part of the budget that first counts decide.
+
+    Where the first counts find few frequent items, finding more is worth more than an accurate model of these few.
+    Whatever the first counts are, the parts that follow compose to the rest of the budget, so the whole composes to it.
+    Items of a single user can pass both thresholds; each has half of `item_failure`.
 
     Args:
         counts: sums of weights by `count_items`.
         budget: the guarantee.
-        noise: standard deviation of the noise.
         max_history: most items of one user.
-        max_items: most items to select; None selects all above the threshold.
         rng: generator of the noise.
+    """
+    if math.isinf(budget.mu):
+        release = GaussianRelease(name="item counts", sensitivity=1.0, noise=0.0)
+        return NoisyCounts(counts, 0.0, 0.0, budget.mu, [release])
+    first_mu = budget.mu * math.sqrt(FIRST_SHARE)
+    first = counts + rng.standard_normal(len(counts)) / first_mu
+    n_frequent = int((first > compute_item_threshold(1 / first_mu, budget.item_failure / 2, max_history)).sum())
+    share = min(MAX_COUNT_SHARE, SHARE_OF_ONE_ITEM / max(1, n_frequent))
+    second_mu = budget.mu * math.sqrt(share)
+    second = counts + rng.standard_normal(len(counts)) / second_mu
+    weight, noise = FIRST_SHARE / (FIRST_SHARE + share), 1 / math.hypot(first_mu, second_mu)
+    return NoisyCounts(
+        weight * first + (1 - weight) * second,
+        noise,
+        compute_item_threshold(noise, budget.item_failure / 2, max_history),
+        budget.mu * math.sqrt(1 - FIRST_SHARE - share),
+        [
+            GaussianRelease(name="first item counts", sensitivity=1.0, noise=1 / first_mu),
+            GaussianRelease(name="item counts", sensitivity=1.0, noise=1 / second_mu),
+        ],
+    )
+
+
+def select_head_items(noisy: NoisyCounts, budget: PrivacyBudget, max_items: int | None) -> HeadItems:
+    """Select the items that may be released, by noisy counts.
+
+    Args:
+        noisy: the counts by `release_counts`.
+        budget: the guarantee.
+        max_items: most items to select; None selects all above the threshold.
 
     Raises:
         UsageError: more items are asked for than there are.
         DataError: no item is above the threshold.
     """
-    if max_items is not None and max_items > len(counts):
-        raise UsageError(f"`head_items` is {max_items}, but the data have {len(counts)} items. Use at most that.")
-    noisy = counts + noise * rng.standard_normal(len(counts)) if noise else counts
-    threshold = compute_item_threshold(noise, budget.item_failure, max_history)
-    items = np.flatnonzero(noisy > threshold)
+    n_items = len(noisy.values)
+    if max_items is not None and max_items > n_items:
+        raise UsageError(f"`head_items` is {max_items}, but the data have {n_items} items. Use at most that.")
+    items = np.flatnonzero(noisy.values > noisy.threshold)
     if not len(items):
         raise DataError(
             f"No item has enough users to be released at this budget (epsilon {budget.epsilon:.3g}): the noisy count "
-            f"must exceed {threshold:.1f}. Use more data or a larger epsilon."
+            f"must exceed {noisy.threshold:.1f}. Use more data or a larger epsilon."
         )
     if max_items is not None:
-        items = np.sort(items[np.argsort(-noisy[items], kind="stable")[:max_items]])
-    return HeadItems(items, noisy[items], threshold, GaussianRelease(name="item counts", sensitivity=1.0, noise=noise))
-
-
-def count_known_items(counts: FloatArray, items: IntArray, *, noise: float, rng: np.random.Generator) -> HeadItems:
-    """Draw noisy counts of items that are known to be released; for simulations, since nothing is selected."""
-    noisy = np.maximum(counts[items] + noise * rng.standard_normal(len(items)), MIN_SIMULATED_COUNT)
-    release = GaussianRelease(name="item counts", sensitivity=1.0, noise=noise)
-    return HeadItems(items, noisy, MIN_SIMULATED_COUNT, release)
+        items = np.sort(items[np.argsort(-noisy.values[items], kind="stable")[:max_items]])
+    return HeadItems(items, noisy.values[items])
 
 
 def compute_item_threshold(noise: float, failure: float, max_history: int) -> float:

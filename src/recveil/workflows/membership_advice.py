@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recveil.attacks.membership import MEMBERSHIP_ATTACKS
 from recveil.core.membership_parts import MembershipFrontier, MembershipFrontierPoint
 from recveil.core.result_parts import Verdict
 from recveil.core.results import MembershipResult
@@ -11,6 +12,8 @@ from recveil.workflows.membership_frontier import find_private_model
 __all__ = ["advise_on_members"]
 
 ADVISED_EPSILON, ADVISED_DELTA = 2.0, 1e-5
+HIGH_COST = 0.5
+"""Loss of the hit rate from which a guarantee asks for more users."""
 
 
 def advise_on_members(result: MembershipResult) -> list[str]:
@@ -19,7 +22,7 @@ def advise_on_members(result: MembershipResult) -> list[str]:
     if result.verdict == Verdict.EXPLAINED:
         advice.append(_blame_serving(result))
     if result.frontier is not None:
-        return [*advice, *_choose_from_frontier(result.frontier)]
+        return [*advice, *_choose_from_frontier(result.frontier, result.n_members)]
     if result.privacy is None and result.verdict in (Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.EXPLAINED):
         advice.append(_recommend_private_model(result))
     return advice
@@ -34,10 +37,11 @@ def _describe_view(result: MembershipResult) -> str:
             "`--attacks lira,rmia` to measure them."
         )
     view = "ranks of all items" if references.signal == "rank-percentile" else "scores of all items"
+    attacks = [f"'{name}'" for name in result.protocol.attacks if MEMBERSHIP_ATTACKS.traits(name).needs_references]
     knows = " It knew the mechanism and the released items." if result.privacy is not None else ""
     return (
-        f"The attacker saw histories and lists; 'lira' and 'rmia' saw the {view} as well, and trained {references.n} "
-        f"models like the target.{knows}"
+        f"The attacker saw histories and lists; {' and '.join(attacks)} saw the {view} as well, and trained "
+        f"{references.n} models like the target.{knows}"
     )
 
 
@@ -68,10 +72,13 @@ def _recommend_private_model(result: MembershipResult) -> str:
     )
 
 
-def _choose_from_frontier(frontier: MembershipFrontier) -> list[str]:
+def _choose_from_frontier(frontier: MembershipFrontier, n_members: int | None) -> list[str]:
     lines = []
     if frontier.guaranteed_choice is not None:
-        lines.append(f"With a guarantee: {_describe_point(frontier.points[frontier.guaranteed_choice])}.")
+        point = frontier.points[frontier.guaranteed_choice]
+        lines.append(f"With a guarantee: {_describe_point(point)}.")
+        if point.cost is not None and point.cost > HIGH_COST and n_members is not None:
+            lines.append(f"That is the price for {n_members:,} members. A guarantee costs less with more of them.")
     measured = frontier.measured_choice
     if measured is not None and measured != frontier.guaranteed_choice:
         rest = "It holds for these attacks only" if frontier.points[measured].max_auc is None else "It has a guarantee"
