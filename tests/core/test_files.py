@@ -85,6 +85,15 @@ def test_pipes_and_devices_are_never_replaced_by_a_file(tmp_path: Path) -> None:
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
+def test_a_file_behind_an_open_stream_is_not_replaced(tmp_path: Path) -> None:
+    with (tmp_path / "log.txt").open("w") as log:
+        stream = Path(f"/proc/self/fd/{log.fileno()}")
+        (tmp_path / "link").symlink_to(stream)
+        for path in (stream, tmp_path / "link"):
+            with pytest.raises(UsageError, match="device, a pipe or a socket"):
+                check_output_file(path)
+
+
 def test_a_symbolic_link_is_written_through(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for name in ("old", "missing"):

@@ -49,7 +49,7 @@ def check_output_file(path: str | Path) -> Path:
     place = _follow_links(path)
     if place.is_dir():
         raise UsageError(f"Cannot write the file {path}: it is a folder. Name a file inside it.")
-    if place.exists() and not stat.S_ISREG(place.stat().st_mode):
+    if _leads_to_stream(path) or (place.exists() and not stat.S_ISREG(place.stat().st_mode)):
         raise UsageError(f"Cannot write the file {path}: it is a device, a pipe or a socket. Name an ordinary file.")
     _check_ancestors(place)
     return path
@@ -183,6 +183,16 @@ def _follow_links(path: Path) -> Path:
     if place.is_symlink():
         raise UsageError(f"Cannot write {path}: it is a symbolic link that leads to itself. Name another file.")
     return place
+
+
+def _leads_to_stream(path: Path) -> bool:
+    """Tell whether a path such as /dev/stdout names an open stream, which may be a file that is not to be replaced."""
+    place = path.absolute()
+    while place.is_symlink():
+        if Path(os.path.realpath(place.parent)).is_relative_to("/proc"):
+            return True
+        place = place.parent / place.readlink()
+    return False
 
 
 def _check_ancestors(path: Path) -> None:

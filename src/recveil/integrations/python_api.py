@@ -14,7 +14,7 @@ from recveil.core.registry import check_options
 from recveil.core.result_parts import InputSummary
 from recveil.core.results import AuditResult, CloakResult, MembershipResult, TrainResult
 from recveil.core.types import Attribute, Dataset
-from recveil.data.io.attributes import make_attributes
+from recveil.data.io.attributes import make_attributes, select_auditable
 from recveil.data.io.ids import find_positions, normalize_ids, unify_types
 from recveil.data.io.tables import USER_NAMES, build_dataset, require_column, select_interactions
 from recveil.integrations.dataframes import SOURCE, TableInput, is_dataframe, read_arrow, read_table_input
@@ -69,7 +69,8 @@ def audit(
         <Verdict.LEAK: 'leak'>
     """
     table = read_table_input(data, y, target=target, vectors=vectors, numeric=numeric, keep_label=keep_label)
-    targets = select_targets(table.attributes, list(table.attributes), "the table", numbers=True)
+    names, left_out = _choose_names(table.attributes, target)
+    targets = select_targets(table.attributes, names, "the table", numbers=True)
     protocol = _make_protocol(rules)
     audited = AuditedTable(_summarize(table), table.x, targets)
     if table.model is not None:
@@ -78,7 +79,7 @@ def audit(
     elif protocol.surface != "user_vectors":
         raise UsageError("A table holds user vectors only. Audit another surface of a model by `from_model`.")
     result, _ = audit_table(audited, protocol, details=details)
-    return result.model_copy(update={"warnings": [*table.notes, *result.warnings]})
+    return result.model_copy(update={"warnings": [*table.notes, *left_out, *result.warnings]})
 
 
 def cloak(
@@ -118,11 +119,12 @@ def cloak(
         ((200, 4), 'leak')
     """
     table = read_table_input(data, y, target=target, vectors=vectors, keep_label=keep_label)
-    names = [name for name, attribute in table.attributes.items() if not attribute.is_numeric]
+    classes = {name: attribute for name, attribute in table.attributes.items() if not attribute.is_numeric}
+    names, left_out = _choose_names(classes, target)
     targets = select_targets(table.attributes, names, "the table")
     defense = ChosenDefense(method, dict(options or {}))
     protocol = _make_protocol(rules)
-    clear = ClearTable(_summarize(table), table.x, targets, notes=table.notes)
+    clear = ClearTable(_summarize(table), table.x, targets, notes=[*table.notes, *left_out])
     if table.model is not None:
         clear = _serve_model(clear, table.model, protocol)
     cloaked, result = cloak_table(clear, defense, protocol)
@@ -180,6 +182,12 @@ def membership(data: str, **settings: Any) -> MembershipResult:
 
     check_options("membership", settings, [f.name for f in fields(MembershipRequest)])
     return run_membership_on_data(MembershipRequest(data=data, **settings))
+
+
+def _choose_names(attributes: Mapping[str, Attribute], target: Names | None) -> tuple[list[str], list[str]]:
+    """Return the attributes to audit, and a sentence on each that was left out because it cannot be guessed."""
+    chosen, notes = ([], []) if target is not None else select_auditable(attributes)
+    return (chosen, notes) if chosen else (list(attributes), [])
 
 
 def _make_protocol(rules: Mapping[str, Any]) -> AuditProtocol:

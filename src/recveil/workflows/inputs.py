@@ -17,7 +17,7 @@ from recveil.core.result_parts import InputSummary
 from recveil.core.run_folders import check_folder_is_whole
 from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Release
 from recveil.data.io.array_files import check_scale
-from recveil.data.io.attributes import AttributeTable, make_attributes
+from recveil.data.io.attributes import AttributeTable, make_attributes, select_auditable
 from recveil.data.io.ids import Ids, match_users, normalize_ids
 from recveil.data.io.tables import ITEM_NAMES, read_table, require_column
 from recveil.data.io.user_tables import (
@@ -121,12 +121,7 @@ class InputFiles:
             vectors = read_embeddings(table, self.ids, layout=self.layout)
             check_scale(vectors.x, table)
         attributes = self.read_facts(facts, vectors, names)
-        chosen = names or [name for name, a in attributes.items() if numbers or not a.is_numeric]
-        notes = [
-            f"{name} was left out: it holds numbers. Cut it into classes by `bins`."
-            for name in attributes
-            if not names and name not in chosen
-        ]
+        chosen, notes = (names, []) if names else _choose_targets(attributes, numbers=numbers)
         targets = select_targets(attributes, chosen, str(facts or table), numbers=numbers)
         return vectors, targets, [*attributes.notes, *notes]
 
@@ -208,6 +203,18 @@ class InputFiles:
         if self.recommendations is None or self.attributes is None:
             raise UsageError("Give `embeddings` and `attributes` (files), or `run` (a folder).")
         return self.recommendations, self.attributes
+
+
+def _choose_targets(attributes: Mapping[str, Attribute], *, numbers: bool) -> tuple[list[str], list[str]]:
+    """Choose what is audited where nobody named a target; return the names and a sentence on each of the others."""
+    usable = {name: attribute for name, attribute in attributes.items() if numbers or not attribute.is_numeric}
+    notes = [
+        f"{name} was left out: it holds numbers. Cut it into classes by `bins`."
+        for name in attributes
+        if name not in usable
+    ]
+    chosen, reasons = select_auditable(usable)
+    return chosen or list(usable), [*notes, *reasons]
 
 
 def summarize_input(files: InputFiles, vectors: Vectors, *, sample: str | None = None) -> InputSummary:

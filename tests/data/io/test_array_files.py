@@ -72,6 +72,12 @@ def test_ids_that_are_neither_numbers_nor_text_are_refused(tmp_path: Path, array
         read_embeddings(tmp_path / "e.npy", tmp_path / "i.npy")
 
 
+def test_a_table_of_ids_is_not_read_row_by_row() -> None:
+    with pytest.raises(DataError, match="2 x 3"):
+        convert_id_array(np.zeros((2, 3), dtype=np.int64), "ids.npy")
+    assert convert_id_array(np.array([[1], [2]]), "ids.npy").to_pylist() == [1, 2]
+
+
 def test_ids_of_any_byte_order_are_read() -> None:
     assert convert_id_array(np.array([3, 1], dtype=">i4"), "f").to_pylist() == [3, 1]
     assert convert_id_array(np.array([["a"], ["b"]], dtype=">U1"), "f").to_pylist() == ["a", "b"]

@@ -14,6 +14,7 @@ from recveil.data.io.attributes import (
     is_undisclosed_label,
     join_attributes,
     make_attributes,
+    select_auditable,
 )
 
 
@@ -43,6 +44,28 @@ def test_labels_that_look_undisclosed_are_undisclosed_and_counted():
     assert all(f"'{word}'" in note for word in words)
 
 
+@pytest.mark.parametrize(
+    "label",
+    ["Unknown ", "NOT_KNOWN", "not-known", "<NA>", "N.A.", "(none)", "'unknown'", "Refused to say", "Rather not say",
+     "I prefer not to answer", "Declined to state", "don't know", "Don’t  know", "not provided", "#N/A"],
+)  # fmt: skip
+def test_ways_to_write_undisclosed(label):
+    assert one(["F", "M", label]).labels == ("F", "M")
+
+
+@pytest.mark.parametrize("label", ["other", "private", "declined", "notary", "A-", "known", "I", "no"])
+def test_labels_that_only_look_like_it_are_classes(label):
+    assert one(["F", "M", label]).labels == tuple(sorted(["F", "M", label]))
+
+
+def test_a_named_label_that_nobody_has_is_told():
+    named = {"keep_label": ["none", "nnoe"], "undisclosed": ["Unspec", "m"]}
+    table = make_attributes(pa.table({"x": ["F", "M", "None", "G"]}), bins={}, **named)
+    assert table["x"].labels == ("F", "G", "None")
+    missing = [note for note in table.notes if "changed nothing" in note]
+    assert [note.split("'")[1] for note in missing] == ["Unspec", "nnoe"]
+
+
 def test_labels_are_kept_on_request_and_in_data_sets():
     assert one(["None", "doctor"], keep_label=["none"]).labels == ("None", "doctor")
     assert one(["none", "?"], keep_label=None).labels == ("?", "none")
@@ -61,6 +84,9 @@ def test_labels_are_kept_on_request_and_in_data_sets():
         (["a", "b", "-1"], ("a", "b")),
         (["a", "b", "9999", "3"], ("3", "a", "b")),
         (["a", "-1"], ("-1", "a")),
+        ([1, 2, -9], ("1", "2")),
+        ([1, 2, 99], ("1", "2")),
+        ([18, 64, 99], ("18", "64", "99")),
         ([990, 999, 1200], ("990", "999", "1200")),
     ],
 )
@@ -214,3 +240,23 @@ def test_forty_attributes_have_the_combinations_that_occur_and_too_many_are_refu
     assert join_attributes([few, unknown]).labels == ()
     with pytest.raises(UsageError, match="has 12,000 joint classes, and at most 10,000 are audited"):
         join_attributes(many)
+
+
+def test_attributes_that_cannot_be_guessed_are_left_out_where_nobody_named_any():
+    columns = {
+        "sex": ["F", "M"] * 10,
+        "constant": ["k"] * 20,
+        "empty": [None] * 20,
+        "names": [f"n{i}" for i in range(20)],
+        "rare": ["a"] * 16 + ["b"] * 4,
+        "year": [1990] * 20,
+        "age": range(20),
+    }
+    columns = {
+        name: pa.array(list(values), pa.string() if name == "empty" else None) for name, values in columns.items()
+    }
+    chosen, notes = select_auditable(make_attributes(pa.table(columns), bins={}, numeric=["year", "age"]))
+    assert chosen == ["sex", "age"]
+    assert [note.split(" ")[0] for note in notes] == ["constant", "empty", "names", "rare", "year"]
+    assert "all users who disclose it have 'k'" in notes[0]
+    assert "no two classes of 5 users" in notes[3]

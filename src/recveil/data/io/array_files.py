@@ -109,8 +109,11 @@ def convert_id_array(array: NDArray[Any], source: str | Path) -> pa.Array:
     """Convert an array of ids to Arrow; dimensions of length one do not matter.
 
     Raises:
-        DataError: the array holds something other than numbers or text.
+        DataError: the array holds something other than numbers or text, or a table of them.
     """
+    if array.size != max(array.shape, default=1):
+        shape = " x ".join(map(str, array.shape))
+        raise DataError(f"The ids in {source} are a table (its shape is {shape}). Give one id for each row.")
     if array.dtype.kind in _ID_KINDS:
         try:
             return pa.array(array.astype(array.dtype.newbyteorder("=")).ravel())

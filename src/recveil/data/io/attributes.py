@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ __all__ = [
     "is_undisclosed_label",
     "join_attributes",
     "make_attributes",
+    "select_auditable",
 ]
 
 MAX_JOINT_CLASSES = 10_000
@@ -29,13 +31,20 @@ MAX_JOINT_CLASSES = 10_000
 MAX_CLASSES = 200
 """Distinct values that a column of classes has at most; a column with more holds names or addresses."""
 
+_FEWEST_USERS = 5
+"""Users of a class that five folds can hold; an attribute that nobody named needs two such classes."""
+
 _EMPTY_WORDS = ("", "nan", "null")
-_UNDISCLOSED_WORDS = (
-    "-", "--", "?", "??", "unknown", "unk", "<unk>", "<na>", "#n/a", "n/a", "n.a.", "na", "nil", "none", "(none)",
-    "missing", "undefined", "undisclosed", "not disclosed", "unspecified", "not specified", "not stated",
-    "not available", "not applicable", "no answer", "prefer not to say", "prefer not to answer", "decline to answer",
-)  # fmt: skip
-_UNDISCLOSED_NUMBERS = (-1.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
+_UNDISCLOSED_WORDS = frozenset((
+    "?", "??", "unknown", "unk", "na", "n/a", "#n/a", "n.a", "nil", "none", "missing", "undefined", "undisclosed",
+    "unspecified", "unanswered", "withheld", "no answer", "no response", "don't know", "dont know", "do not know",
+))  # fmt: skip
+"""Words for an undisclosed value, as `_normalize_label` writes them."""
+_UNDISCLOSED_PHRASE = re.compile(
+    r"not (known|disclosed|specified|stated|available|applicable|given|provided|reported|recorded|answered|set)|"
+    r"(i |i would |i'd |would )?(prefer|rather) not( to)?( .*)?|(declined?|refused?) to .*"
+)
+_UNDISCLOSED_NUMBERS = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
 _MAX_EXACT_INTEGER = 2.0**53
 """Whole numbers up to this size are exact as 64-bit floats."""
 
@@ -84,7 +93,7 @@ def make_attributes(
     absent = sorted(named - set(users.column_names))
     if absent:
         raise DataError(f"The users have no column '{absent[0]}'. Their columns: {', '.join(users.column_names)}.")
-    attributes, notes = {}, []
+    attributes, notes, missing = {}, [], {*(keep_label or ()), *undisclosed}
     for name in users.column_names:
         text, reason = _read_text(users.column(name))
         if text is None:
@@ -92,6 +101,7 @@ def make_attributes(
                 raise DataError(f"The column '{name}' {reason}, not one value for each user. Choose another one.")
             notes += [] if keep else [f"{name} was left out: it {reason}."]
             continue
+        missing -= _find_named_labels(text, missing)
         text, note = _drop_undisclosed_labels(name, text, keep_label, undisclosed, row_counts)
         attribute = _make_attribute(name, text, bins.get(name), is_numeric=name in numeric)
         if name not in named and len(attribute.labels) > MAX_CLASSES:
@@ -99,28 +109,45 @@ def make_attributes(
             continue
         attributes[name] = attribute
         notes += note if not keep or name in keep else []
+    notes += [f"No user has the label '{label}', so naming it changed nothing." for label in sorted(missing)]
     return AttributeTable(attributes, notes)
+
+
+def _find_named_labels(text: pa.ChunkedArray, named: Collection[str]) -> set[str]:
+    """Find those of the named labels that a user has, whatever their case."""
+    if not named:
+        return set()
+    labels = {label.lower() for label in text.unique().to_pylist() if label is not None}
+    return {name for name in named if name.strip().lower() in (*labels, *_EMPTY_WORDS)}
 
 
 def is_undisclosed_label(label: str, labels: Collection[str] = ()) -> bool:
     """Tell whether a label stands for an undisclosed value, such as "unknown", "N/A" or -1.
 
-    Numbers such as -1 and 9999 do only where two or more other labels are: among words, or among numbers that they
-    are apart from. A negative one is where no other number is negative, 9999 where all are less than half of it.
+    Case, blanks, hyphens, underscores and marks around a word do not matter. Numbers such as -1 and 9999 do only where
+    two or more other labels are: among words, or among numbers that they are apart from. A negative one is where no
+    other number is negative, 9999 where all are less than half of it.
 
     Args:
         label: the label, of any case.
         labels: all labels of its column; without them no number stands for an undisclosed value.
     """
-    word = label.strip().lower()
-    if word in _EMPTY_WORDS or word in _UNDISCLOSED_WORDS:
-        return True
-    return word in {other.strip().lower() for other in _find_number_codes(labels)}
+    return _is_undisclosed_word(label) or label.strip() in {other.strip() for other in _find_number_codes(labels)}
+
+
+def _is_undisclosed_word(label: str) -> bool:
+    word = _normalize_label(label)
+    return word in _EMPTY_WORDS or word in _UNDISCLOSED_WORDS or _UNDISCLOSED_PHRASE.fullmatch(word) is not None
+
+
+def _normalize_label(label: str) -> str:
+    """Write a label in lower case, words apart by single blanks, without marks around it, as in "<NA>"."""
+    return " ".join(label.lower().replace("’", "'").replace("_", " ").replace("-", " ").strip(" .()<>[]*'\"").split())
 
 
 def _find_number_codes(labels: Collection[str]) -> list[str]:
     """Find the labels among numbers that stand for an undisclosed value."""
-    words = [label for label in labels if label.strip().lower() not in (*_EMPTY_WORDS, *_UNDISCLOSED_WORDS)]
+    words = [label for label in labels if not _is_undisclosed_word(label)]
     numbers = {word: number for word in words if (number := _parse_number(word)) is not None}
     codes = {word: number for word, number in numbers.items() if number in _UNDISCLOSED_NUMBERS}
     if len(words) - len(codes) < 2:
@@ -149,9 +176,9 @@ def _drop_undisclosed_labels(
         return text, []
     kept = {label.strip().lower() for label in keep_label}
     labels = [label for label in text.unique().to_pylist() if label is not None and label.lower() not in kept]
-    codes = {label.lower() for label in _find_number_codes(labels)}
+    codes = _find_number_codes(labels)
     named = {label.strip().lower() for label in undisclosed}
-    dropped = sorted(label for label in labels if label.lower() in {*_UNDISCLOSED_WORDS, *codes, *named})
+    dropped = sorted(n for n in labels if n.lower() in named or n in codes or _is_undisclosed_word(n))
     if not dropped:
         return text, []
     place = pc.fill_null(pc.index_in(text, value_set=pa.array(dropped, pa.string())), -1).to_numpy()
@@ -170,6 +197,27 @@ def _describe_many_classes(attribute: Attribute) -> str:
     if convert_to_numbers(attribute) is None:
         return f"{reason} Name it as a target to keep it."
     return f"{reason} Read it as numbers by `numeric`, or cut it into classes by `bins`."
+
+
+def select_auditable(attributes: Mapping[str, Attribute]) -> tuple[list[str], list[str]]:
+    """Select the attributes that an audit can guess, where nobody named any; return them and notes on the others."""
+    reasons = {name: _find_hindrance(attribute) for name, attribute in attributes.items()}
+    chosen = [name for name, reason in reasons.items() if not reason]
+    return chosen, [f"{name} was left out: {reason}." for name, reason in reasons.items() if reason]
+
+
+def _find_hindrance(attribute: Attribute) -> str:
+    """Say why an attribute cannot be guessed; an empty text if it can."""
+    if not attribute.known.any():
+        return "nobody disclosed it"
+    if attribute.values is not None:
+        is_constant = np.nanmin(attribute.values) == np.nanmax(attribute.values)
+        return "all users who disclose it have the same number" if is_constant else ""
+    counts = attribute.counts
+    if (counts > 0).sum() < 2:
+        return f"all users who disclose it have '{attribute.labels[int(counts.argmax())]}'"
+    has_two = (counts >= _FEWEST_USERS).sum() >= 2
+    return "" if has_two else f"it has no two classes of {_FEWEST_USERS} users; name it as a target to keep it"
 
 
 def cut_numbers(name: str, values: FloatArray, edges: Sequence[float]) -> Attribute:

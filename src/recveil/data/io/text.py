@@ -28,6 +28,7 @@ __all__ = [
     "open_unpacked",
     "read_delimited",
     "read_first_line",
+    "read_line_form",
 ]
 
 log = logging.getLogger(__name__)
@@ -208,9 +209,18 @@ class _LimitedStream(io.RawIOBase):
 
 def read_first_line(path: Path, encoding: str) -> str:
     """Read the first line of a text file, packed or not."""
+    return _read_first_bytes(path).rstrip(b"\r").decode(encoding).removeprefix("\ufeff")
+
+
+def read_line_form(path: Path) -> tuple[str, str]:
+    """Read the byte order mark that a text file begins with, if any, and what its lines end with."""
+    line = _read_first_bytes(path)
+    return "\ufeff" if line.startswith(b"\xef\xbb\xbf") else "", "\r\n" if line.endswith(b"\r") else "\n"
+
+
+def _read_first_bytes(path: Path) -> bytes:
     with pa.input_stream(str(path), compression="detect") as stream:
-        line: bytes = stream.read(1 << 20).split(b"\n", 1)[0]
-    return line.rstrip(b"\r").decode(encoding).removeprefix("\ufeff")
+        return cast(bytes, stream.read(1 << 20).split(b"\n", 1)[0])
 
 
 def _quote_character(delimiter: str) -> str | bool:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from recveil.core.errors import UsageError
 from recveil.data.io.formats.format_types import TableFormat
-from recveil.data.io.text import detect_delimiter, open_for_writing, read_delimited
+from recveil.data.io.text import detect_delimiter, open_for_writing, read_delimited, read_line_form
 
 __all__ = ["FORMATS", "read_csv", "read_tsv"]
 
@@ -36,32 +36,33 @@ def read_tsv(path: Path, *, encoding: str = "utf8") -> pa.Table:
 
 
 def _write_csv(path: Path, table: pa.Table, original: Path | None) -> None:
-    _write_delimited(path, table, "," if original is None else detect_delimiter(original, "utf8"))
+    _write_delimited(path, table, "," if original is None else detect_delimiter(original, "utf8"), original)
 
 
 def _write_tsv(path: Path, table: pa.Table, original: Path | None) -> None:
-    _write_delimited(path, table, "\t")
+    _write_delimited(path, table, "\t", original)
 
 
-def _write_delimited(path: Path, table: pa.Table, delimiter: str) -> None:
-    """Write a table whose vectors are text already."""
+def _write_delimited(path: Path, table: pa.Table, delimiter: str, original: Path | None) -> None:
+    """Write a table whose vectors are text already, with the first mark and the line ends of the original."""
+    mark, end = ("", "\n") if original is None else read_line_form(original)
     nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if nested:
         raise UsageError(f"The column '{nested[0]}' cannot be written to a text file. Write .parquet instead.")
     with open_for_writing(path) as file:
-        file.write(_format_header(table.column_names, delimiter))
+        file.write(mark.encode() + _format_header(table.column_names, delimiter, end))
         for start in range(0, table.num_rows, BLOCK_ROWS):
             try:
-                file.write(_format_rows(table.slice(start, BLOCK_ROWS), delimiter))
+                file.write(_format_rows(table.slice(start, BLOCK_ROWS), delimiter, end))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 reason = str(error).splitlines()[0]
                 raise UsageError(f"A text file cannot hold this table ({reason}). Write .parquet instead.") from error
 
 
-def _format_rows(rows: pa.Table, delimiter: str) -> bytes:
+def _format_rows(rows: pa.Table, delimiter: str, end: str) -> bytes:
     cells = [_format_cells(rows.column(name).cast(pa.string()), delimiter) for name in rows.column_names]
     lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace", null_replacement="")
-    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
+    return "".join(f"{line}{end}" for line in lines.to_pylist()).encode()
 
 
 def _format_cells(cells: pa.ChunkedArray, delimiter: str) -> pa.ChunkedArray:
@@ -75,9 +76,9 @@ def _format_cells(cells: pa.ChunkedArray, delimiter: str) -> pa.ChunkedArray:
     return pc.if_else(special, quoted, cells)
 
 
-def _format_header(names: list[str], delimiter: str) -> bytes:
+def _format_header(names: list[str], delimiter: str, end: str) -> bytes:
     line = io.StringIO()
-    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(names)
+    csv.writer(line, delimiter=delimiter, lineterminator=end).writerow(names)
     return line.getvalue().encode()
 
 
