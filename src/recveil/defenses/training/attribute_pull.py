@@ -22,6 +22,9 @@ MIN_PROGRESS = 0.05
 MAX_CHANCE_RATIO = 2.0
 """Variance between classes, as a multiple of what chance gives, up to which the class means are together."""
 
+MIN_VARIANCE_SHARE = 1e-9
+"""Variance of a direction, as a share of the largest, below which float32 holds nothing."""
+
 
 class Pull:
     """A loss for each user who discloses the attribute: the squared way left to the user's place.
@@ -88,14 +91,21 @@ class Pull:
         squared_way = (vectors * self.factors - self.aim[users]).square().sum(1) + self.spread[users]
         return (self.weights[users] * counts * squared_way).sum()
 
-    def is_together(self, table: torch.Tensor) -> bool:
-        """Tell whether the class means differ by little more than those of random classes would."""
-        x = table[self.rows].float() * self.factors
+    def measure_excess(self, table: torch.Tensor) -> float:
+        """Measure how far the class means are apart beyond `MAX_CHANCE_RATIO`; 0 where they are together.
+
+        All directions count alike, whatever their variance. The pull is a distance and hardly sees a direction in which
+        users differ little, but attackers standardize, and the class may be told there as well as anywhere.
+        """
+        x = table[self.rows].double()
         x = x - x.mean(0)
+        variances, axes = torch.linalg.eigh(x.mT @ x / len(x))
+        varying = variances > MIN_VARIANCE_SHARE * variances[-1]
+        x = x @ (axes[:, varying] * variances[varying].rsqrt())
         sizes = torch.bincount(self.codes, minlength=self.n_classes)[:, None]
         means = x.new_zeros(self.n_classes, x.shape[1]).index_add_(0, self.codes, x) / sizes
-        between, total = float((sizes * means.square()).sum()), float(x.square().sum())
-        return between * len(x) <= MAX_CHANCE_RATIO * (self.n_classes - 1) * total
+        ratio = float((sizes * means.square()).sum()) / max(1, (self.n_classes - 1) * x.shape[1])  # chance is 1
+        return max(0.0, ratio - MAX_CHANCE_RATIO)
 
     def _measure_factors(self, x: torch.Tensor) -> torch.Tensor:
         """Measure by what each column is multiplied, so that squared ways have the unit."""
