@@ -144,7 +144,7 @@ def test_users_of_unknown_class_take_no_penalty_and_others_do() -> None:
     x, secret = world()
     codes = secret.codes.copy()
     codes[:100] = UNDISCLOSED
-    for unit in ("relative", "raw"):
+    for unit in ("relative", "raw", "whitened"):
         penalty = made(Raid(atoms=50, phase_one=0.0, unit=unit), Attribute("a", codes, secret.labels))
         penalty.start_epoch(x)
         y = x.clone().requires_grad_()
@@ -248,6 +248,19 @@ def test_the_raw_unit_is_the_formula_of_the_paper_and_the_relative_one_divides_b
     assert losses["raw"] == pytest.approx(losses["relative"] * compute_typical_distance(x), rel=1e-3)
 
 
+def test_the_whitened_pull_does_not_depend_on_the_scale_of_a_column() -> None:
+    x, secret = world()
+    shrunk = x * torch.tensor([1.0, 1.0, 1.0, 0.1])
+    losses = {}
+    for unit in ("relative", "whitened"):
+        for name, table in (("as it is", x), ("shrunk", shrunk)):
+            penalty = made(Raid(atoms=30, phase_one=0.0, unit=unit), secret)
+            penalty.start_epoch(table)
+            losses[unit, name] = float(penalty(EVERYBODY, table))
+    assert losses["whitened", "shrunk"] == pytest.approx(losses["whitened", "as it is"], rel=0.05)
+    assert losses["relative", "shrunk"] != pytest.approx(losses["relative", "as it is"], rel=0.05)
+
+
 def test_each_table_is_pulled_by_its_own_scale() -> None:
     x, secret = world()
     both = torch.cat([x, 0.01 * x.flip(0)], 1)
@@ -338,7 +351,7 @@ def test_a_model_trained_with_it_brings_its_groups_together() -> None:
         ({"phase_one": 1.1}, "'phase_one' of"),
         ({"xi": 0}, "'xi' of"),
         ({"atoms": 0}, "'atoms' of"),
-        ({"unit": "both"}, "unit must be one of relative, raw; got 'both'"),
+        ({"unit": "both"}, "unit must be one of relative, raw, whitened; got 'both'"),
         ({"keep": "first"}, "keep must be one of last, best"),
         ({"tables": 0}, "'tables' of"),
         ({"class_weighting": "none"}, "class_weighting must be one of"),

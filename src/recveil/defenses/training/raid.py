@@ -17,7 +17,8 @@ Departs: the barycenter exists from the first epoch of Phase II on (Algorithm 1 
 best defended one is kept unless `keep="last"`.
 
 Limit: the pull is a squared distance. Where the vectors hardly vary in most directions (towers, short training), it
-leaves the class in those directions, and Phase II may bring more of it there with every epoch.
+leaves the class in those directions, and Phase II may bring more of it there with every epoch; `unit="whitened"` ends
+that and is not the paper's.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ METHODS = (
             "xi": Range(1, 8),
             "phase_one": Range(0.1, 0.6),
             "keep": Choice(("last", "best")),
+            "unit": Choice(("relative", "whitened")),
         },
         paper="Feng et al., RAID (2025)",
     ),
@@ -82,7 +84,8 @@ class Raid:
         strength: factor of the pull; 0 does nothing.
         eta: weight of the pull beside the recommendation loss.
         unit: `relative` divides squared ways by the median squared distance of two users, so that `eta` means the same
-            for vectors of any length; `raw` is the formula of the paper.
+            for vectors of any length; `raw` is the formula of the paper; `whitened` measures each direction by its own
+            spread, so that the pull sees directions in which users hardly vary, too.
         phase_one: share of the epochs without the pull; a quarter by default.
         xi: epochs between two renewals of the barycenter.
         dynamic_xi: also renew it as soon as users no longer come nearer to it ("dynamically adjusted", section 4.3).
