@@ -1,4 +1,4 @@
-"""Numbers of an earlier page of published numbers, for those that the results at hand do not hold.
+"""Numbers of an earlier page of published numbers, for those that no study folder holds.
 
 Studies are run in parts, on several machines, and only the pages are kept. A page that is written again takes over what
 was measured before, and says in the column `run` which run each such number is of.

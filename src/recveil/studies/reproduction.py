@@ -105,7 +105,7 @@ def compare_published(
 
     Args:
         plan: the plan.
-        stores: results at hand.
+        stores: study folders.
         earlier: numbers of earlier pages, for those that the results do not hold.
 
     Raises:
@@ -117,7 +117,7 @@ def compare_published(
 
 
 def _take_earlier(plan: Plan, compared: PublishedComparison, earlier: Sequence[EarlierNumber]) -> PublishedComparison:
-    """Judge our number of an earlier page, where the results at hand hold none."""
+    """Judge our number of an earlier page, where no study folder holds one."""
     published = compared.published
     if compared.ours is not None or published.unavailable:
         return compared
