@@ -100,9 +100,9 @@ def test_a_page_is_written_and_read_again_with_its_runs(tmp_path) -> None:
     where = ", ".join(f"{key} = '{value}'" for key, value in number().items() if key != "value")
     text = f"title = 't'\nkind = 'attribute'\n{grid}grid.defense = ['none']\npublished = [{{ {where}, value = 0.8 }}]\n"
     (plans / "p.toml").write_text(text)
-    earlier = read_earlier_page(write_page(tmp_path / "page.md"), "old")
-    page, _ = write_reproduction(plans, tmp_path / "none", "", earlier)
-    assert "--earlier old=PAGE" in page
+    old = str(write_page(tmp_path / "page.md"))
+    page, _ = write_reproduction(plans, tmp_path / "none", "", {"old": old})
+    assert f"--earlier old={old}" in page
     (tmp_path / "again.md").write_text(page)
     (again,) = read_earlier_page(tmp_path / "again.md", "newer")
     assert (again.run, again.ours.value) == ("old", 0.79)

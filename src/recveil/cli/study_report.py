@@ -103,16 +103,17 @@ def reproduction(options: ReproductionOptions) -> None:
 
     Example: recveil study reproduction research/plans --results studies --paper raid2025 > raid2025.md
     """
-    from recveil.studies.earlier_pages import read_earlier_page
     from recveil.studies.reproduction import write_reproduction
 
-    earlier = []
-    for entry in options.earlier or []:
-        run, has_path, page = entry.partition("=")
-        if not has_path:
-            raise UsageError(f"--earlier is '{entry}'. Give a name of the run and its page, such as 2026-11-17=old.md.")
-        earlier += read_earlier_page(page, run)
+    earlier = dict(_split_earlier(entry) for entry in options.earlier or [])
     page, numbers = write_reproduction(options.plans, options.results, options.paper, earlier)
     emit_json([number.to_result().model_dump(mode="json") for number in numbers], as_json=options.as_json)
     if not options.as_json:
         print_page(page)
+
+
+def _split_earlier(entry: str) -> tuple[str, str]:
+    run, sign, page = entry.partition("=")
+    if not (run and sign and page):
+        raise UsageError(f"--earlier is '{entry}'. Give a name of the run and its page, such as 2026-11-17=old.md.")
+    return run, page

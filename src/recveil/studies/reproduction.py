@@ -14,7 +14,12 @@ from recveil.core.study_parts import ReproducedNumber
 from recveil.core.types import Estimate
 from recveil.report.study_text import escape_markdown, write_markdown_table
 from recveil.studies.cells import UNDEFENDED
-from recveil.studies.earlier_pages import EarlierNumber, find_earlier, measure_earlier_change
+from recveil.studies.earlier_pages import (
+    EarlierNumber,
+    find_earlier,
+    measure_earlier_change,
+    read_earlier_page,
+)
 from recveil.studies.membership_tables import estimate_metric
 from recveil.studies.plans import Plan, Published, read_plan
 from recveil.studies.pooled_seeds import MEASURES, PooledCell, pool_plan
@@ -106,7 +111,7 @@ def compare_published(
     Args:
         plan: the plan.
         stores: study folders.
-        earlier: numbers of earlier pages, for those that the results do not hold.
+        earlier: numbers of earlier pages, for those that no study folder holds.
 
     Raises:
         UsageError: a published number names no cell of the plan.
@@ -130,8 +135,15 @@ def _take_earlier(plan: Plan, compared: PublishedComparison, earlier: Sequence[E
     reason = explain_verdict(verdict, as_run, plan, change)
     if compared.verdict == REPEATED:
         verdict, reason = compared.verdict, compared.reason
-    kept = {"ours": number.ours, "metric": number.metric, "seeds": number.seeds, "run": number.run}
-    return replace(compared, verdict=verdict, reason=reason, **kept)
+    return replace(
+        compared,
+        ours=number.ours,
+        metric=number.metric,
+        seeds=number.seeds,
+        run=number.run,
+        verdict=verdict,
+        reason=reason,
+    )
 
 
 def _compare_number(plan: Plan, published: Published, pooled: Sequence[PooledCell]) -> PublishedComparison:
@@ -214,7 +226,7 @@ def _find_ours(cells: PooledCell, published: Published, metric: str) -> Estimate
 
 
 def write_reproduction(
-    plans: str | Path, results: str | Path, paper: str = "", earlier: Sequence[EarlierNumber] = ()
+    plans: str | Path, results: str | Path, paper: str = "", earlier: Mapping[str, str] | None = None
 ) -> tuple[str, list[PublishedComparison]]:
     """Write the page, Markdown; return it with its numbers. Plans without published numbers are not in it.
 
@@ -222,13 +234,15 @@ def write_reproduction(
         plans: folder of plans.
         results: folder that holds the folders of results.
         paper: the name before the underscore of the plans to take, such as raid2025; empty takes all.
-        earlier: numbers of earlier pages, for those that the results do not hold.
+        earlier: earlier pages by run, for numbers that no study folder holds; the first page that has one counts.
     """
+    earlier = earlier or {}
+    old = [number for run, path in earlier.items() for number in read_earlier_page(path, run)]
     chosen = [read_plan(path) for path in _list_plans(Path(plans), paper)]
     stores = open_stores(results)
-    compared = {plan.name: compare_published(plan, stores, earlier) for plan in chosen}
+    compared = {plan.name: compare_published(plan, stores, old) for plan in chosen}
     option, page = (f" --paper {paper}", f"{paper}.md") if paper else ("", "all.md")
-    option += "".join(f" --earlier {run}=PAGE" for run in sorted({number.run for number in earlier}))
+    option += "".join(f" --earlier {run}={path}" for run, path in earlier.items())
     command = f"recveil study reproduction {plans} --results {results}{option} > research/reproduction/{page}"
     head = (
         "# Published numbers beside ours\n\nMade by the command below from folders that `recveil study run` wrote; "

@@ -119,7 +119,8 @@ class Pull:
         if self.unit == "whitened":
             variances, axes = _find_principal_axes(x)
             whitening = (axes * (variances + WHITENING_FLOOR * variances.mean()).rsqrt()).to(x.dtype)
-            return whitening * compute_typical_distance(x @ whitening) ** -0.5
+            scale: float = compute_typical_distance(x @ whitening) ** -0.5
+            return whitening * scale
         parts = x.tensor_split(self.tables, dim=1)
         return torch.cat([part.new_full((part.shape[1],), compute_typical_distance(part) ** -0.5) for part in parts])
 
