@@ -74,3 +74,9 @@ def test_reproduction_is_a_page_or_rows(study, tmp_path) -> None:
     assert "Of another" in run(*words).stdout
     wrong = run(*words, "--paper", "z")
     assert (wrong.exit_code, "Known: x, y" in wrong.stderr) == (2, True)
+    (tmp_path / "old.md").write_text(page)
+    (tmp_path / "none").mkdir()
+    words = ("reproduction", papers, "--results", tmp_path / "none", "--paper", "x", "--earlier")
+    again = run(*words, f"2026-01-01={tmp_path / 'old.md'}").stdout
+    assert "| 2 | 2026-01-01 | reproduced |" in again
+    assert run(*words, "old.md").exit_code == 2

@@ -141,9 +141,9 @@ class Watcher:
         self.items = item_vectors
         return self.weight * user_vectors.square().sum()
 
-    def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
+    def measure_shortfall(self, user_vectors: torch.Tensor) -> float:
         assert not user_vectors.requires_grad
-        return False
+        return np.inf
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
         self.calls.append("finish")
@@ -276,8 +276,8 @@ def test_with_a_penalty_the_last_epoch_is_kept_not_the_best_ranked() -> None:
 
 def test_the_best_epoch_is_kept_among_those_in_which_the_penalty_has_taken_effect() -> None:
     class Settling(Watcher):
-        def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
-            return self.calls.count("epoch") > 2
+        def measure_shortfall(self, user_vectors: torch.Tensor) -> float:
+            return 0.0 if self.calls.count("epoch") > 2 else np.inf
 
     schedule = Schedule(9, 0.1, patience=2)
     early, late = (
@@ -290,13 +290,26 @@ def test_the_best_epoch_is_kept_among_those_in_which_the_penalty_has_taken_effec
 
 def test_an_epoch_in_which_the_effect_is_lost_again_does_not_replace_the_kept_one() -> None:
     class Passing(Watcher):
-        def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
-            return self.calls.count("epoch") == 4
+        def measure_shortfall(self, user_vectors: torch.Tensor) -> float:
+            return 0.0 if self.calls.count("epoch") == 4 else np.inf
 
     history = train_network(
         Toy(good_epoch=1), make_checkerboard(), Schedule(9, 0.1, patience=2), penalty=Passing(), generator=seeded()
     )
     assert (history.best, len(history.loss), len(history.valid)) == (3, 9, 1)
+
+
+def test_where_the_goal_is_not_reached_the_epoch_nearest_to_it_is_kept() -> None:
+    class Approaching(Watcher):
+        def measure_shortfall(self, user_vectors: torch.Tensor) -> float:
+            return (np.inf, 3.0, 1.0, 1.0, 2.0, 4.0, 4.0, 4.0, 4.0)[self.calls.count("epoch") - 1]
+
+    schedule = Schedule(9, 0.1, patience=2)
+    for good, kept, ranked in ((1, 2, 3), (4, 3, 3)):
+        history = train_network(
+            Toy(good_epoch=good), make_checkerboard(), schedule, penalty=Approaching(), generator=seeded()
+        )
+        assert (history.best, len(history.loss), len(history.valid)) == (kept, 9, ranked)
 
 
 def test_progress_is_reported() -> None:

@@ -12,6 +12,7 @@ import typer
 from recveil.cli.options import Json, Quiet, takes
 from recveil.cli.output import emit_json, print_line, print_page, read_command_line
 from recveil.cli.study import ResultFolder, app
+from recveil.core.errors import UsageError
 
 if TYPE_CHECKING:
     from recveil.core.results import StudyResult
@@ -88,6 +89,10 @@ class ReproductionOptions:
     plans: Annotated[Path, typer.Argument(help="Folder of plans with published numbers.")]
     results: Annotated[Path, typer.Option(help="Folder that holds the folders of results.")]
     paper: Annotated[str, typer.Option(help="Paper, as its plans begin, such as raid2025; all by default.")] = ""
+    earlier: Annotated[
+        list[str] | None,
+        typer.Option(help="RUN=PAGE: earlier page, for numbers that the results lack; repeatable, first match counts."),
+    ] = None
     as_json: Json = False
 
 
@@ -100,7 +105,15 @@ def reproduction(options: ReproductionOptions) -> None:
     """
     from recveil.studies.reproduction import write_reproduction
 
-    page, numbers = write_reproduction(options.plans, options.results, options.paper)
+    earlier = dict(_split_earlier(entry) for entry in options.earlier or [])
+    page, numbers = write_reproduction(options.plans, options.results, options.paper, earlier)
     emit_json([number.to_result().model_dump(mode="json") for number in numbers], as_json=options.as_json)
     if not options.as_json:
         print_page(page)
+
+
+def _split_earlier(entry: str) -> tuple[str, str]:
+    run, sign, page = entry.partition("=")
+    if not (run and sign and page):
+        raise UsageError(f"--earlier is '{entry}'. Give a name of the run and its page, such as 2026-11-17=old.md.")
+    return run, page

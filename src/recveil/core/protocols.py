@@ -56,8 +56,11 @@ class Penalty(Protocol):
     ) -> torch.Tensor:
         """Return the loss of these users, to be added to the recommendation loss."""
 
-    def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
-        """Tell after an epoch whether its model may be kept; the last one is kept where none may."""
+    def measure_shortfall(self, user_vectors: torch.Tensor) -> float:
+        """Measure after an epoch how far the defense is from its goal: 0 at the goal, inf where it does not say.
+
+        The epoch with the smallest shortfall is kept, the best ranked one among several; the last one if none says.
+        """
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
         """Return the table to release."""

@@ -220,6 +220,7 @@ class ReproducedNumber(Part):
     seeds: int
     verdict: str
     reason: str
+    run: str = ""
 
 
 class TuningTrial(Part):

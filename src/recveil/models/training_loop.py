@@ -78,8 +78,8 @@ def train_network(
     That is the epoch with the highest NDCG@10 of the validation items.
 
     Without validation items all epochs run and the last one is kept. With a penalty the last one is kept too, because
-    the best ranked epoch may come before the defense took effect; only epochs in which the penalty says that it
-    `has_taken_effect` are ranked, and the best of them is kept.
+    the best ranked epoch may come before the defense took effect. Where the penalty measures a shortfall, the epochs
+    with the smallest one so far are ranked, and the best of them is kept.
 
     Schedules of 200 epochs or more rank the validation items about a hundred times rather than after each epoch.
 
@@ -121,7 +121,7 @@ class _TrainingRun:
         network, schedule, history = self.network, self.schedule, self.history
         optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=True)
         last_good = best = None
-        best_ndcg = -math.inf
+        best_ndcg, least = -math.inf, math.inf
         for epoch in track_progress(epochs, label, len(epochs)):
             _set_learning_rate(optimizer, schedule.learning_rate * (1.0 - epoch / schedule.epochs))
             network.train(True)
@@ -134,14 +134,15 @@ class _TrainingRun:
                 break
             history.loss.append(float(losses.sum(1).mean()))
             last_good = _copy_state(network)
-            if self.judge is None or not (penalty is None or penalty.has_taken_effect(finish_table(network, None))):
+            shortfall = 0.0 if penalty is None else penalty.measure_shortfall(finish_table(network, None))
+            if self.judge is None or shortfall > least or shortfall == math.inf:
                 history.best = epoch if best is None else history.best
                 continue
             if (epoch + 1) % self.ranking_interval and epoch + 1 < epochs.stop:
                 continue
             history.valid.append(self.judge(network, penalty))
-            if history.valid[-1] > best_ndcg:
-                best_ndcg, history.best, best = history.valid[-1], epoch, last_good
+            if history.valid[-1] > best_ndcg or shortfall < least:
+                least, best_ndcg, history.best, best = shortfall, history.valid[-1], epoch, last_good
             elif epoch - history.best >= schedule.patience:
                 break
         _restore_best(network, history, best, last_good)

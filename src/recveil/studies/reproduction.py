@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recveil.core.errors import UsageError, unknown_name
@@ -14,6 +14,12 @@ from recveil.core.study_parts import ReproducedNumber
 from recveil.core.types import Estimate
 from recveil.report.study_text import escape_markdown, write_markdown_table
 from recveil.studies.cells import UNDEFENDED
+from recveil.studies.earlier_pages import (
+    EarlierNumber,
+    find_earlier,
+    measure_earlier_change,
+    read_earlier_page,
+)
 from recveil.studies.membership_tables import estimate_metric
 from recveil.studies.plans import Plan, Published, read_plan
 from recveil.studies.pooled_seeds import MEASURES, PooledCell, pool_plan
@@ -54,7 +60,8 @@ undefended one as in the paper, within {100 * MAX_CHANGE_GAP:g} points. **Artifa
 the protocol that a test shows (EVALUATION 1 to 8, `tests/test_eight_ways.py`). **Setting**: something is done
 otherwise, which the sentence names. **Not obtainable**: why. A printed F1 that repeats the balanced accuracy beside it
 is not counted. Seconds are of other machines and never count as reproduced. Ours is in the paper's own measure where we
-have it, else in the nearest one, which is named."""
+have it, else in the nearest one, which is named. Where there is a column `run`, a number with a date in it was taken
+over from an earlier page."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +76,7 @@ class PublishedComparison:
     verdict: str
     reason: str
     beside: str = ""
+    run: str = ""
 
     def to_result(self) -> ReproducedNumber:
         """Return the comparison as a part of a result."""
@@ -80,6 +88,7 @@ class PublishedComparison:
             seeds=self.seeds,
             verdict=self.verdict,
             reason=self.reason,
+            run=self.run,
         )
 
 
@@ -94,14 +103,47 @@ def open_stores(folder: str | Path) -> list[Store]:
     return [open_store(folder / name) for name in names]
 
 
-def compare_published(plan: Plan, stores: Sequence[Store]) -> list[PublishedComparison]:
+def compare_published(
+    plan: Plan, stores: Sequence[Store], earlier: Sequence[EarlierNumber] = ()
+) -> list[PublishedComparison]:
     """Compare every published number of a plan with ours.
+
+    Args:
+        plan: the plan.
+        stores: study folders.
+        earlier: numbers of earlier pages, for those that no study folder holds.
 
     Raises:
         UsageError: a published number names no cell of the plan.
     """
     pooled = pool_plan(plan, stores) if any(not number.unavailable for number in plan.published) else []
-    return [_compare_number(plan, published, pooled) for published in plan.published]
+    compared = [_compare_number(plan, published, pooled) for published in plan.published]
+    return [_take_earlier(plan, number, earlier) for number in compared]
+
+
+def _take_earlier(plan: Plan, compared: PublishedComparison, earlier: Sequence[EarlierNumber]) -> PublishedComparison:
+    """Judge our number of an earlier page, where no study folder holds one."""
+    published = compared.published
+    if compared.ours is not None or published.unavailable:
+        return compared
+    number = find_earlier(plan.name, published, earlier)
+    if number is None:
+        return compared
+    change = measure_earlier_change(number, published, earlier)
+    verdict = judge_number(published, number.ours, change)
+    as_run = published.model_copy(update={"setting": number.describe_difference(published) + number.setting})
+    reason = explain_verdict(verdict, as_run, plan, change)
+    if compared.verdict == REPEATED:
+        verdict, reason = compared.verdict, compared.reason
+    return replace(
+        compared,
+        ours=number.ours,
+        metric=number.metric,
+        seeds=number.seeds,
+        run=number.run,
+        verdict=verdict,
+        reason=reason,
+    )
 
 
 def _compare_number(plan: Plan, published: Published, pooled: Sequence[PooledCell]) -> PublishedComparison:
@@ -184,7 +226,7 @@ def _find_ours(cells: PooledCell, published: Published, metric: str) -> Estimate
 
 
 def write_reproduction(
-    plans: str | Path, results: str | Path, paper: str = ""
+    plans: str | Path, results: str | Path, paper: str = "", earlier: Mapping[str, str] | None = None
 ) -> tuple[str, list[PublishedComparison]]:
     """Write the page, Markdown; return it with its numbers. Plans without published numbers are not in it.
 
@@ -192,11 +234,15 @@ def write_reproduction(
         plans: folder of plans.
         results: folder that holds the folders of results.
         paper: the name before the underscore of the plans to take, such as raid2025; empty takes all.
+        earlier: earlier pages by run, for numbers that no study folder holds; the first page that has one counts.
     """
+    earlier = earlier or {}
+    old = [number for run, path in earlier.items() for number in read_earlier_page(path, run)]
     chosen = [read_plan(path) for path in _list_plans(Path(plans), paper)]
     stores = open_stores(results)
-    compared = {plan.name: compare_published(plan, stores) for plan in chosen}
+    compared = {plan.name: compare_published(plan, stores, old) for plan in chosen}
     option, page = (f" --paper {paper}", f"{paper}.md") if paper else ("", "all.md")
+    option += "".join(f" --earlier {run}={path}" for run, path in earlier.items())
     command = f"recveil study reproduction {plans} --results {results}{option} > research/reproduction/{page}"
     head = (
         "# Published numbers beside ours\n\nMade by the command below from folders that `recveil study run` wrote; "
@@ -242,8 +288,12 @@ def _write_counts(plans: Sequence[Plan], compared: Mapping[str, Sequence[Publish
 def _write_section(plan: Plan, numbers: Sequence[PublishedComparison]) -> str:
     used = [axis for axis in SHOWN_COORDINATES if any(getattr(n.published, axis) for n in numbers)]
     head = [axis.replace("_", " ") for axis in used]
-    head += ["measure", "paper", "ours", "seeds", "verdict", "reason or note"]
-    rows = [[*(_format_value(getattr(n.published, axis)) for axis in used), *_format_cells(n)] for n in numbers]
+    runs = ["run"] if any(n.run for n in numbers) else []
+    head += ["measure", "paper", "ours", "seeds", *runs, "verdict", "reason or note"]
+    rows = [
+        [*(_format_value(getattr(n.published, axis)) for axis in used), *_format_cells(n, has_run=bool(runs))]
+        for n in numbers
+    ]
     about = escape_markdown(" ".join(plan.about.split()))
     table = write_markdown_table(head, rows)
     return f"## {escape_markdown(plan.title)}\n\n{about}\n\n`{plan.name}.toml`\n\n{table}\n"
@@ -253,11 +303,13 @@ def _format_value(value: float | str | None) -> str:
     return "" if value is None else str(value)
 
 
-def _format_cells(number: PublishedComparison) -> Iterator[str]:
+def _format_cells(number: PublishedComparison, *, has_run: bool) -> Iterator[str]:
     yield number.published.metric
     yield _format_value(number.published.value)
     yield _format_estimate(number)
     yield str(number.seeds) if number.seeds else ""
+    if has_run:
+        yield number.run
     yield number.verdict
     yield number.reason
 

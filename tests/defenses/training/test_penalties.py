@@ -10,7 +10,7 @@ from recveil.core.types import Attribute
 from recveil.defenses import DEFENSES
 from recveil.defenses.training.penalties import NoPenalty
 
-MEMBERS = {"finish", "has_taken_effect", "needs_items", "start_epoch"}
+MEMBERS = {"finish", "measure_shortfall", "needs_items", "start_epoch"}
 GENDER = Attribute("gender", np.array([0, 1, 0, 1, -1]), ("f", "m"))
 TRAINING = pytest.mark.parametrize("name", [t.name for t in DEFENSES.all_traits() if t.place == "training"])
 
@@ -25,7 +25,7 @@ def test_every_penalty_declares_all_members(name: str) -> None:
     penalty = make_penalty(name, GENDER)
     assert set(dir(penalty)) >= MEMBERS
     assert penalty.needs_items == (name == "rap")
-    assert not penalty.has_taken_effect(torch.zeros(5, 2))
+    assert penalty.measure_shortfall(torch.zeros(5, 2)) == np.inf
 
 
 @TRAINING

@@ -1,4 +1,4 @@
-"""The alignment of RAID: a place for each user such that all classes become one distribution.
+"""The alignment of RAID: a place for each user such that the places of all classes are about one distribution.
 
 It reads the whole table and returns a place for each user. With `renew` it computes the common target of all classes
 (the barycenter); otherwise users are only led to the last one.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 __all__ = ["NoPenalty", "PlainPenalty"]
@@ -15,9 +17,9 @@ class PlainPenalty:
     def start_epoch(self, user_vectors: torch.Tensor) -> None:
         """Do nothing before an epoch."""
 
-    def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
-        """Return False, so that the last epoch is kept."""
-        return False
+    def measure_shortfall(self, user_vectors: torch.Tensor) -> float:
+        """Return inf, so that the last epoch is kept."""
+        return math.inf
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
         """Return the table as it was trained."""

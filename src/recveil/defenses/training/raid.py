@@ -1,4 +1,4 @@
-"""RAID: train the recommender so that the user vectors of all classes follow one distribution (Feng et al., 2025).
+"""RAID: train the recommender while the user vectors of all classes are pulled to one distribution (Feng et al., 2025).
 
 Phase I learns to recommend and nothing else. In Phase II every step adds
 
@@ -13,11 +13,17 @@ whatever the number of users in a step and of steps in an epoch.
 
 Departs: the barycenter exists from the first epoch of Phase II on (Algorithm 1 has none before epoch xi), `tau` and
 `epsilon` are relative to the median squared distance of two users, and so is `eta` unless `unit="raw"`. The paper's 5 +
-15 epochs fit NCF only, so Phase I is a quarter of the epochs unless set.
+15 epochs fit NCF only, so Phase I is a quarter of the epochs unless set. Algorithm 1 ends with the last epoch; here the
+best defended one is kept unless `keep="last"`.
+
+Limit: the pull is a squared distance. Where the vectors hardly vary in most directions (towers, short training), it
+leaves the class in those directions, and Phase II may bring more of it there with every epoch; `unit="whitened"` ends
+that and is not the paper's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -50,6 +56,7 @@ METHODS = (
             "xi": Range(1, 8),
             "phase_one": Range(0.1, 0.6),
             "keep": Choice(("last", "best")),
+            "unit": Choice(("relative", "whitened")),
         },
         paper="Feng et al., RAID (2025)",
     ),
@@ -77,12 +84,14 @@ class Raid:
         strength: factor of the pull; 0 does nothing.
         eta: weight of the pull beside the recommendation loss.
         unit: `relative` divides squared ways by the median squared distance of two users, so that `eta` means the same
-            for vectors of any length; `raw` is the formula of the paper.
+            for vectors of any length; `raw` is the formula of the paper; `whitened` measures each direction by its own
+            spread, so that the pull sees directions in which users hardly vary, too.
         phase_one: share of the epochs without the pull; a quarter by default.
         xi: epochs between two renewals of the barycenter.
         dynamic_xi: also renew it as soon as users no longer come nearer to it ("dynamically adjusted", section 4.3).
         keep: `last` for the last epoch (Algorithm 1), or `best` for the one that ranks the validation items best among
-            the epochs of Phase II in which the class means are together.
+            the epochs of Phase II in which the class means are together in all directions, and where there is none the
+            one in which they are nearest.
         atoms: number of atoms, at most; all users where there are fewer.
         tau: regularization of the barycenter, as a share of the median squared distance.
         epsilon: regularization of the couplings, as a share of the median squared distance.
@@ -101,10 +110,10 @@ class Raid:
     phase_one: Share | None = None
     xi: Count = 4
     dynamic_xi: bool = False
-    keep: str = "last"
+    keep: str = "best"
     atoms: Count = 512
     tau: NonNegativeFloat = 1.0
-    epsilon: PositiveFloat = 0.05
+    epsilon: PositiveFloat = 0.01
     free_support: bool = False
     seeding: str = "stratified"
     tables: Count = 1
@@ -170,11 +179,11 @@ class _RaidPenalty:
         first, *further = (pull(users, user_vectors, counts) for pull in self.active)
         return sum(further, first)
 
-    def has_taken_effect(self, user_vectors: torch.Tensor) -> bool:
-        """Tell whether this epoch may be kept: with `keep="best"`, where all class means are together."""
+    def measure_shortfall(self, user_vectors: torch.Tensor) -> float:
+        """Measure with `keep="best"` how far the class means are apart beyond chance, after an epoch of Phase II."""
         if self.options.keep == "last" or not self.active:
-            return False
-        return all(pull.is_together(user_vectors) for pull in self.pulls)
+            return math.inf
+        return max(pull.measure_excess(user_vectors) for pull in self.pulls)
 
     def finish(self, user_vectors: torch.Tensor) -> torch.Tensor:
         """Return the table as it was trained."""
