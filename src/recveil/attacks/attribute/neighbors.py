@@ -30,8 +30,9 @@ SPARE_NEIGHBORS = 1.5
 DEPTH_STEP = 16
 """Numbers of neighbors that are searched are multiples of this, so that repeats whose folds differ by a user agree."""
 
-SEARCHES_KEPT = 2
-"""Searches whose answers are kept: the static attacker's tables, before and after a defense, are two of them."""
+SEARCHES_KEPT = 4
+"""Searches whose answers are kept: two for the static attacker, who meets users in two tables, and those of the
+self-check and the audit after a defense, between which the static attacker searches again."""
 
 _LAST_SEARCHES: dict[str, IntArray] = {}
 """Neighbors by a digest of the search: the repeats of an audit search the same table, one after the other."""
