@@ -40,8 +40,16 @@ MAX_ROWS_TO_CHOOSE = 5_000
 """Rows on which the setting is chosen. With few rows a weak signal in small neighborhoods is not seen, and a setting
 is chosen that misses it with many rows too."""
 
-MAX_STEPS = 20
-"""Steps of conjugate gradients. The ridge keeps the system well conditioned, so that few are needed."""
+HELD_OUT_FROM = (0.75, 0.25)
+"""Shares of the rows after which the two quarters begin on which a setting is chosen; with one alone, the choice
+depends on which rows it happens to hold."""
+
+MAX_STEPS = 80
+"""Steps of conjugate gradients. The ridge keeps the system well conditioned, so that few are needed; small ridges on
+many rows need over 20, and guess at random where they are cut short."""
+
+MAX_STEPS_TO_CHOOSE = 20
+"""Steps while a setting is chosen: those that need more are hardly ever the best."""
 
 TOLERANCE = 0.03
 """Length of the residual, relative to the start, at which the steps end."""
@@ -72,9 +80,10 @@ class RidgeFit(NamedTuple):
 
 
 def choose_settings(x: Tensor, targets: Tensor, weights: Tensor) -> list[KernelSetting]:
-    """Choose for each problem the setting with the least weighted squared error on a quarter of its rows.
+    """Choose for each problem the setting with the least weighted squared error on two quarters of its rows.
 
-    The problems share the kernel matrix of all rows: one pass over it serves all of them, and all ridges.
+    Each quarter is guessed from the other three. Problems share the kernel matrix of all rows: one pass over it serves
+    all of them, both quarters and all ridges.
 
     Args:
         x: standardized rows, in random order.
@@ -83,21 +92,29 @@ def choose_settings(x: Tensor, targets: Tensor, weights: Tensor) -> list[KernelS
     """
     most = int(MAX_ROWS_TO_CHOOSE * len(x) / max(1, int((weights > 0).sum(0).max())))
     x, targets, weights = x[:most], targets[:most], weights[:most]
-    place = (weights > 0).cumsum(0)
-    is_held_out = (weights > 0) & (place > (3 * place[-1] // 4).clamp(min=1))
-    learned, held_out = (torch.where(chosen, weights, 0.0) for chosen in (~is_held_out, is_held_out))
     n_problems, K = weights.shape[1], targets.shape[1]
+    held_out = torch.cat([weights * _hold_out_quarter(weights > 0, share) for share in HELD_OUT_FROM], 1)
+    trials = weights.repeat(1, len(HELD_OUT_FROM))
     unit = float(torch.cdist(x[:1_000], x[:1_000]).median()) or 1.0
-    columns, column_weights = targets.repeat(1, n_problems), learned.repeat_interleave(K, 1)
+    columns, learned = targets.repeat(1, trials.shape[1]), (trials - held_out).repeat_interleave(K, 1)
     distances, errors = compute_distances(x, x), {}
     gram = torch.empty_like(distances)
     for kernel, width in product(KERNELS, BANDWIDTHS):
         setting = KernelSetting(kernel, width * unit, RIDGES[0])
-        guesses = solve_ridges(apply_kernel(distances, setting, gram), columns, column_weights, RIDGES).guesses
-        off = (guesses - columns).square().unflatten(2, (n_problems, K)).sum(3)  # (ridges, n, problems)
-        for number, error in zip(RIDGES, (off * held_out).sum(1).tolist(), strict=True):
+        fit = solve_ridges(apply_kernel(distances, setting, gram), columns, learned, RIDGES, MAX_STEPS_TO_CHOOSE)
+        off = (fit.guesses - columns).square().unflatten(2, (-1, K)).sum(3)  # (ridges, n, trials)
+        of_trial = (off * held_out).sum(1).unflatten(1, (-1, n_problems)).sum(1)
+        for number, error in zip(RIDGES, of_trial.tolist(), strict=True):
             errors[setting._replace(ridge=number)] = error
     return [min(errors, key=lambda setting: errors[setting][i]) for i in range(n_problems)]
+
+
+def _hold_out_quarter(is_known: Tensor, share: float) -> Tensor:
+    """Return 1 for the quarter of the rows each problem knows that begins after this share of them, else 0."""
+    place = is_known.cumsum(0) - 1
+    total = place[-1] + 1
+    start = (share * total).long().clamp(min=1)
+    return is_known & (place >= start) & (place < start + total - 3 * total // 4)
 
 
 def compute_kernel(a: Tensor, b: Tensor, setting: KernelSetting) -> Tensor:
@@ -117,7 +134,9 @@ def apply_kernel(distances: Tensor, setting: KernelSetting, out: Tensor | None =
     return (scaled.square_().mul_(-0.5) if setting.kernel == "rbf" else scaled.neg_()).exp_()
 
 
-def solve_ridges(gram: Tensor, targets: Tensor, weights: Tensor, ridges: Sequence[float]) -> RidgeFit:
+def solve_ridges(
+    gram: Tensor, targets: Tensor, weights: Tensor, ridges: Sequence[float], max_steps: int = MAX_STEPS
+) -> RidgeFit:
     """Solve (gram + ridge / weights) a = targets - mean for each column and each ridge.
 
     With s = sqrt(weights) it is (s gram s + ridge) z = s (targets - mean), a = s z. The ridges share the steps: the
@@ -129,6 +148,7 @@ def solve_ridges(gram: Tensor, targets: Tensor, weights: Tensor, ridges: Sequenc
         targets: (n, c) columns to predict.
         weights: (n, c), weight of each row in each column.
         ridges: noise variances over the signal variance, above 0.
+        max_steps: steps after which the solution is taken as it is.
     """
     mean = (targets * weights).sum(0) / weights.sum(0)
     # A few columns times a symmetric matrix: with the columns in a row each, BLAS takes a third of the time.
@@ -139,7 +159,7 @@ def solve_ridges(gram: Tensor, targets: Tensor, weights: Tensor, ridges: Sequenc
     shift = torch.tensor(ridges, dtype=torch.float64, device=gram.device)[:, None, None]
     previous, beta = torch.zeros_like(direction), torch.zeros_like(size)
     directions, images, diagonal, beside = [], [], [], []
-    for _ in range(MAX_STEPS):
+    for _ in range(max_steps):
         directions.append(direction)
         images.append((scale * direction) @ gram)
         rest = scale * images[-1] - beta[:, None] * previous
