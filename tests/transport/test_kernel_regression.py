@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from recveil.transport.kernel_regression import (
+    MAX_STEPS,
+    MAX_STEPS_TO_CHOOSE,
     KernelSetting,
     choose_settings,
     compute_kernel,
@@ -37,6 +39,21 @@ def test_conjugate_gradients_solve_the_textbook_system_and_leave_out_rows_withou
             assert not coefficients[~inside, column].any()
             all_rows = gram.numpy()[:, inside] @ expected + fit.mean[column].item()
             np.testing.assert_allclose(guesses[:, column], all_rows, atol=5e-3)
+
+
+def test_a_small_ridge_on_many_rows_is_not_cut_short() -> None:
+    x = torch.as_tensor(np.random.default_rng(2).standard_normal((2_000, 8)), dtype=torch.float32)
+    gram = compute_kernel(x, x, KernelSetting("rbf", 4.0, 0.1))
+    y, weights = x[:, :1].sign(), torch.ones(2_000, 1)
+
+    def compute_residual(max_steps: int) -> float:
+        fit = solve_ridges(gram, y, weights, [0.1], max_steps)
+        goal = y - fit.mean
+        rest = goal - gram @ fit.coefficients[0] - 0.1 * fit.coefficients[0]
+        return float(rest.norm() / goal.norm())
+
+    assert compute_residual(MAX_STEPS) < 0.05
+    assert compute_residual(MAX_STEPS_TO_CHOOSE) > 0.05
 
 
 def test_equal_targets_are_guessed_as_they_are() -> None:
