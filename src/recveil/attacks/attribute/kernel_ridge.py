@@ -41,10 +41,10 @@ BLOCK_ROWS = 2_048
 class KernelRidge:
     """Kernel ridge regression of the class, class-balanced and exact.
 
-    Kernel, bandwidth and ridge are chosen for each task on an inner split of up to 5,000 training users; tasks that
-    learn from a part of another task's users, as inner folds do, take its setting. All tasks share the kernel matrices
-    of all users, in which users that a task does not know have weight 0. Above `max_users` users each task has kernel
-    matrices of its own, and learns from a sample of that size, since time and memory grow with its square.
+    Kernel, bandwidth and ridge are chosen for each task on two quarters of up to 5,000 training users; tasks that learn
+    from a part of another task's users, as inner folds do, take its setting. All tasks share the kernel matrices of all
+    users, in which users that a task does not know have weight 0. If that is more than `max_users`, or twice what a
+    task knows, each has matrices of its own, and learns from at most `max_users`, since their square is held.
     """
 
     max_users: Count = 12_000
@@ -58,7 +58,7 @@ class KernelRidge:
         known = np.unique(np.concatenate([task.train for task in tasks]))
         most = self._limit_users(y[known])
         groups = {0: list(range(len(tasks)))}
-        if len(known) > most:
+        if len(known) > min(most, 2 * max(len(task.train) for task in tasks)):
             groups = {i: [k for k, outer in enumerate(enclosing) if outer == i] for i in sorted(set(enclosing))}
         shared = {Task(known if len(groups) == 1 else tasks[i].train, known): own for i, own in groups.items()}
 
@@ -69,7 +69,7 @@ class KernelRidge:
             table = _standardize(x, group.train)
             return np.concatenate(self._solve_group(table, rows, y, n_classes, members, choosers))
 
-        size = 2 * min(most, len(known)) ** 2
+        size = 2 * min(most, max(len(group.train) for group in shared)) ** 2
         solved = run_tasks(solve, list(shared), size=size, label="kernel ridge", rng=rng)
         guesses: list[FloatArray] = [np.empty(0)] * len(tasks)
         for numbers, beliefs in zip(groups.values(), solved, strict=True):
