@@ -22,7 +22,7 @@ from scipy.stats import binom, chi2
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from recveil.core.types import FloatArray, IntArray
-from recveil.transport.kernel_regression import choose_setting, compute_kernel, solve_ridge, standardize_columns
+from recveil.transport.kernel_regression import choose_settings, compute_kernel, solve_ridges, standardize_columns
 from recveil.transport.polar_coordinates import PolarCoordinates
 
 __all__ = ["ClassEvidence", "weigh_evidence"]
@@ -142,14 +142,15 @@ def _score_by_kernel(
     columns = 1 if K == 2 else K  # the second of two classes is the rest of the first
     targets = torch.as_tensor(np.eye(K, dtype=np.float32)[labels][:, :columns], device=places.device)
     shuffled = torch.as_tensor(order, device=places.device)
-    setting = choose_setting(places[shuffled], targets[shuffled], torch.ones_like(targets[:, 0]))
+    [setting] = choose_settings(places[shuffled], targets[shuffled], torch.ones_like(targets[:, :1]))
     gram = compute_kernel(places, places, setting)
-    predicted = torch.empty_like(targets)
-    for k in range(FOLDS):
-        test = torch.as_tensor(fold == k, device=places.device)
-        precision = torch.where(test, 0.0, 1 / setting.ridge)[:, None]
-        coefficients, mean = solve_ridge(gram, targets, precision)
-        predicted[test] = gram[test] @ coefficients + mean
+    # One solution for all folds: of the columns of a fold only the rows that it leaves out are used.
+    folds = torch.as_tensor(fold, device=places.device)
+    is_known = (folds[:, None] != torch.arange(FOLDS, device=places.device)).to(targets.dtype)
+    weights = is_known.repeat_interleave(columns, 1)
+    guesses = solve_ridges(gram, targets.repeat(1, FOLDS), weights, [setting.ridge]).guesses[0]
+    rows = torch.arange(len(folds), device=places.device)
+    predicted = guesses.unflatten(1, (FOLDS, columns))[rows, folds]
     found = predicted.cpu().numpy().astype(np.float64)
     shares = np.hstack([found, 1 - found]) if K == 2 else found
     return np.asarray(np.log(shares.clip(1e-4, 1.0) / (np.bincount(labels, minlength=K) / len(x))))

@@ -8,6 +8,7 @@ not change with the number of rows. So a setting that was chosen on a part of th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -19,11 +20,12 @@ from recveil.core.types import FloatArray
 
 __all__ = [
     "KernelSetting",
+    "RidgeFit",
     "apply_kernel",
-    "choose_setting",
+    "choose_settings",
     "compute_distances",
     "compute_kernel",
-    "solve_ridge",
+    "solve_ridges",
     "standardize_columns",
 ]
 
@@ -38,8 +40,16 @@ MAX_ROWS_TO_CHOOSE = 5_000
 """Rows on which the setting is chosen. With few rows a weak signal in small neighborhoods is not seen, and a setting
 is chosen that misses it with many rows too."""
 
-MAX_STEPS = 20
-"""Steps of conjugate gradients. The ridge keeps the system well conditioned, so that few are needed."""
+HELD_OUT_FROM = (0.75, 0.25)
+"""Shares of the rows after which the two quarters begin on which a setting is chosen; with one alone, the choice
+depends on which rows it happens to hold."""
+
+MAX_STEPS = 80
+"""Steps of conjugate gradients. The ridge keeps the system well conditioned, so that few are needed; small ridges on
+many rows need over 20, and guess at random where they are cut short."""
+
+MAX_STEPS_TO_CHOOSE = 20
+"""Steps while a setting is chosen: those that need more are hardly ever the best."""
 
 TOLERANCE = 0.03
 """Length of the residual, relative to the start, at which the steps end."""
@@ -61,32 +71,50 @@ def standardize_columns(x: FloatArray) -> FloatArray:
     return np.asarray(np.where(varies, centered, 0.0) / np.where(varies, spread, 1.0), dtype=np.float32)
 
 
-def choose_setting(x: Tensor, targets: Tensor, weights: Tensor) -> KernelSetting:
-    """Choose the setting with the least weighted squared error on a quarter of the rows.
+class RidgeFit(NamedTuple):
+    """Solutions for each ridge: coefficients and guesses at the rows, both (ridges, n, c), and the means, (c,)."""
+
+    coefficients: Tensor
+    guesses: Tensor
+    mean: Tensor
+
+
+def choose_settings(x: Tensor, targets: Tensor, weights: Tensor) -> list[KernelSetting]:
+    """Choose for each problem the setting with the least weighted squared error on two quarters of its rows.
+
+    Each quarter is guessed from the other three. Problems share the kernel matrix of all rows: one pass over it serves
+    all of them, both quarters and all ridges.
 
     Args:
         x: standardized rows, in random order.
         targets: (n, K) numbers to predict.
-        weights: (n,) weight of each row.
+        weights: (n, problems) weight of each row in each problem; 0 for rows that a problem does not know.
     """
-    most = min(len(x), MAX_ROWS_TO_CHOOSE)
-    cut = max(1, 3 * most // 4)
-    train, test = slice(0, cut), slice(cut, most) if cut < most else slice(0, 1)
-    few = x[train][:1_000]
-    unit = float(torch.cdist(few, few).median()) or 1.0
-    # All ridges are solved together, as columns of one system.
-    columns = targets[train].repeat(1, len(RIDGES))
-    ridge = torch.tensor(RIDGES, device=x.device).repeat_interleave(targets.shape[1])
-    inside, across = compute_distances(x[train], x[train]), compute_distances(x[test], x[train])
-    gram, errors = torch.empty_like(inside), {}
+    most = int(MAX_ROWS_TO_CHOOSE * len(x) / max(1, int((weights > 0).sum(0).max())))
+    x, targets, weights = x[:most], targets[:most], weights[:most]
+    n_problems, K = weights.shape[1], targets.shape[1]
+    held_out = torch.cat([weights * _hold_out_quarter(weights > 0, share) for share in HELD_OUT_FROM], 1)
+    trials = weights.repeat(1, len(HELD_OUT_FROM))
+    unit = float(torch.cdist(x[:1_000], x[:1_000]).median()) or 1.0
+    columns, learned = targets.repeat(1, trials.shape[1]), (trials - held_out).repeat_interleave(K, 1)
+    distances, errors = compute_distances(x, x), {}
+    gram = torch.empty_like(distances)
     for kernel, width in product(KERNELS, BANDWIDTHS):
         setting = KernelSetting(kernel, width * unit, RIDGES[0])
-        coefficients, mean = solve_ridge(apply_kernel(inside, setting, gram), columns, weights[train, None] / ridge)
-        guess = apply_kernel(across, setting) @ coefficients + mean
-        off = (guess - targets[test].repeat(1, len(RIDGES))).square().reshape(guess.shape[0], len(RIDGES), -1).sum(2)
-        for number, error in zip(RIDGES, (off * weights[test, None]).sum(0).tolist(), strict=True):
+        fit = solve_ridges(apply_kernel(distances, setting, gram), columns, learned, RIDGES, MAX_STEPS_TO_CHOOSE)
+        off = (fit.guesses - columns).square().unflatten(2, (-1, K)).sum(3)  # (ridges, n, trials)
+        of_trial = (off * held_out).sum(1).unflatten(1, (-1, n_problems)).sum(1)
+        for number, error in zip(RIDGES, of_trial.tolist(), strict=True):
             errors[setting._replace(ridge=number)] = error
-    return min(errors, key=lambda setting: errors[setting])
+    return [min(errors, key=lambda setting: errors[setting][i]) for i in range(n_problems)]
+
+
+def _hold_out_quarter(is_known: Tensor, share: float) -> Tensor:
+    """Return 1 for the quarter of the rows each problem knows that begins after this share of them, else 0."""
+    place = is_known.cumsum(0) - 1
+    total = place[-1] + 1
+    start = (share * total).long().clamp(min=1)
+    return is_known & (place >= start) & (place < start + total - 3 * total // 4)
 
 
 def compute_kernel(a: Tensor, b: Tensor, setting: KernelSetting) -> Tensor:
@@ -106,31 +134,55 @@ def apply_kernel(distances: Tensor, setting: KernelSetting, out: Tensor | None =
     return (scaled.square_().mul_(-0.5) if setting.kernel == "rbf" else scaled.neg_()).exp_()
 
 
-def solve_ridge(gram: Tensor, targets: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
-    """Solve (gram + 1 / precision) a = targets - mean for each column; return a and the means.
+def solve_ridges(
+    gram: Tensor, targets: Tensor, weights: Tensor, ridges: Sequence[float], max_steps: int = MAX_STEPS
+) -> RidgeFit:
+    """Solve (gram + ridge / weights) a = targets - mean for each column and each ridge.
 
-    With s = sqrt(precision) it is (s gram s + 1) z = s (targets - mean), a = s z, whose eigenvalues are at least 1.
-    Rows with precision 0 are left out: their coefficients are 0.
+    With s = sqrt(weights) it is (s gram s + ridge) z = s (targets - mean), a = s z. The ridges share the steps: the
+    directions of conjugate gradients (here by Lanczos) do not depend on them, and only a small tridiagonal system does.
+    Rows with weight 0 are left out: their coefficients are 0, and they are guessed all the same.
 
     Args:
         gram: kernel of all pairs of rows.
         targets: (n, c) columns to predict.
-        precision: weights over ridge, (n, c), or (n, 1) for all columns alike.
+        weights: (n, c), weight of each row in each column.
+        ridges: noise variances over the signal variance, above 0.
+        max_steps: steps after which the solution is taken as it is.
     """
-    mean = (targets * precision).sum(0) / precision.sum(0)
-    scale = precision.sqrt()
-    residual = scale * (targets - mean)
-    z, direction = torch.zeros_like(residual), residual.clone()
-    squared = residual.square().sum(0)
-    enough = TOLERANCE**2 * squared
-    for _ in range(MAX_STEPS):
-        # A few columns times a symmetric matrix: with the columns in a row each, BLAS takes a third of the time.
-        image = scale * ((scale * direction).mT.contiguous() @ gram).mT + direction
-        step = squared / (direction * image).sum(0).clamp(min=1e-30)
-        z += step * direction
-        residual -= step * image
-        previous, squared = squared, residual.square().sum(0)
-        if bool((squared <= enough).all()):
+    mean = (targets * weights).sum(0) / weights.sum(0)
+    # A few columns times a symmetric matrix: with the columns in a row each, BLAS takes a third of the time.
+    scale = weights.sqrt().mT.contiguous()
+    direction = scale * (targets - mean).mT
+    size = direction.norm(dim=1)
+    direction = direction / size.clamp(min=1e-30)[:, None]
+    shift = torch.tensor(ridges, dtype=torch.float64, device=gram.device)[:, None, None]
+    previous, beta = torch.zeros_like(direction), torch.zeros_like(size)
+    directions, images, diagonal, beside = [], [], [], []
+    for _ in range(max_steps):
+        directions.append(direction)
+        images.append((scale * direction) @ gram)
+        rest = scale * images[-1] - beta[:, None] * previous
+        diagonal.append((rest * direction).sum(1))
+        rest -= diagonal[-1][:, None] * direction
+        share = _solve_tridiagonal(torch.stack(diagonal, 1), beside, size, shift)
+        beta = rest.norm(dim=1)
+        if bool((beta * share[..., -1].abs() <= TOLERANCE * size).all()):
             break
-        direction = residual + squared / previous.clamp(min=1e-30) * direction
-    return scale * z, mean
+        beside.append(beta)
+        previous, direction = direction, rest / beta.clamp(min=1e-30)[:, None]
+    share = share.to(scale.dtype)
+    coefficients = torch.einsum("rck,kcn->rnc", share, torch.stack(directions)) * scale.mT
+    return RidgeFit(coefficients, torch.einsum("rck,kcn->rnc", share, torch.stack(images)) + mean, mean)
+
+
+def _solve_tridiagonal(diagonal: Tensor, beside: Sequence[Tensor], size: Tensor, shift: Tensor) -> Tensor:
+    """Solve (T + shift) y = size e_1 for the tridiagonal T of each column; return y (ridges, c, steps)."""
+    T = torch.diag_embed(diagonal.double())
+    if beside:
+        edge = torch.diag_embed(torch.stack(list(beside), 1).double(), offset=1)
+        T = T + edge + edge.mT
+    goal = torch.zeros_like(T[..., 0])
+    goal[:, 0] = size.double()
+    eye = torch.eye(T.shape[1], dtype=torch.float64, device=T.device)
+    return torch.linalg.solve(T + shift[..., None] * eye, goal.expand(len(shift), -1, -1))

@@ -83,3 +83,15 @@ def test_tasks_within_another_are_guessed_from_their_own_users_alone() -> None:
     _, inner = KernelRidge().guess(x, codes, 2, tasks, rng=np.random.default_rng(0))
     assert abs((inner.argmax(1) == codes[hidden]).mean() - 0.5) < 0.1
     assert (inner.argmax(1) == attribute.codes[hidden]).mean() > 0.7
+
+
+def test_tasks_that_share_kernel_matrices_guess_as_each_alone() -> None:
+    x, attribute = make_planted_leak(600, 4, 2, 3.0, rng=np.random.default_rng(4))
+    fold = np.random.default_rng(5).integers(0, 4, 600)
+    tasks = [Task(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(4)]
+    rng = np.random.default_rng(6)
+    together = KernelRidge().guess(x, attribute.codes, 2, tasks, rng=rng)
+    alone = [KernelRidge().guess(x, attribute.codes, 2, [task], rng=rng)[0] for task in tasks]
+    for shared, own in zip(together, alone, strict=True):
+        assert np.corrcoef(shared[:, 0], own[:, 0])[0, 1] > 0.95
+        assert (shared.argmax(1) == own.argmax(1)).mean() > 0.95

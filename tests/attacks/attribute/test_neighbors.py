@@ -70,3 +70,18 @@ def test_a_table_is_searched_once_for_all_repeats(monkeypatch: pytest.MonkeyPatc
     x[0] += 1e-3
     guess(x, secret.codes, halves[0])
     assert len(searches) == 2
+
+
+def test_a_table_of_two_blocks_is_searched_once_for_all_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The static attacker's users are in two tables, and so in two blocks."""
+    searches = []
+    search = neighbors.NearestNeighbors.kneighbors
+    monkeypatch.setattr(
+        neighbors.NearestNeighbors, "kneighbors", lambda *given, **kw: searches.append(1) or search(*given, **kw)
+    )
+    monkeypatch.setattr(neighbors, "BLOCK_ROWS", 200)
+    x, secret = make_planted_leak(300, 3, 2, 2.0, rng=np.random.default_rng(6))
+    tasks = [Task(np.arange(a, 300, 2), np.arange(1 - a, 300, 2)) for a in (0, 1)]
+    first, again = (guess(x, secret.codes, tasks) for _ in range(2))
+    assert len(searches) == 2
+    np.testing.assert_array_equal(first, again)

@@ -18,7 +18,13 @@ from recveil.core.device import resolve_device
 from recveil.core.option_types import Count
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
-from recveil.transport.kernel_regression import KernelSetting, choose_setting, compute_kernel, solve_ridge
+from recveil.transport.kernel_regression import (
+    KernelSetting,
+    RidgeFit,
+    choose_settings,
+    compute_kernel,
+    solve_ridges,
+)
 
 __all__ = ["KernelRidge"]
 
@@ -35,9 +41,10 @@ BLOCK_ROWS = 2_048
 class KernelRidge:
     """Kernel ridge regression of the class, class-balanced and exact.
 
-    Kernel, bandwidth and ridge are chosen on an inner split of up to 5,000 training users. Tasks that learn from a part
-    of another task's users, as inner folds do, share its columns' units, its setting and its kernel matrix. Above
-    `max_users` training users it learns from a sample of them, since time and memory grow with their square.
+    Kernel, bandwidth and ridge are chosen for each task on two quarters of up to 5,000 training users; tasks that learn
+    from a part of another task's users, as inner folds do, take its setting. All tasks share the kernel matrices of all
+    users, in which users that a task does not know have weight 0. If that is more than `max_users`, or twice what a
+    task knows, each has matrices of its own, and learns from at most `max_users`, since their square is held.
     """
 
     max_users: Count = 12_000
@@ -48,60 +55,75 @@ class KernelRidge:
     ) -> list[FloatArray]:
         """Return the predicted class indicators for the test users of each task, cut to probabilities."""
         enclosing = find_enclosing_tasks(tasks)
-        outer = sorted(set(enclosing))
-        members = {id(tasks[i]): [tasks[k] for k in range(len(tasks)) if enclosing[k] == i] for i in outer}
+        known = np.unique(np.concatenate([task.train for task in tasks]))
+        most = self._limit_users(y[known])
+        groups = {0: list(range(len(tasks)))}
+        if len(known) > min(most, 2 * max(len(task.train) for task in tasks)):
+            groups = {i: [k for k, outer in enumerate(enclosing) if outer == i] for i in sorted(set(enclosing))}
+        shared = {Task(known if len(groups) == 1 else tasks[i].train, known): own for i, own in groups.items()}
 
-        def solve(task: Task, seed: int) -> FloatArray:
-            return np.concatenate(self._solve_together(x, y, n_classes, task, members[id(task)], seed))
+        def solve(group: Task, seed: int) -> FloatArray:
+            members = [tasks[k] for k in shared[group]]
+            choosers = [shared[group].index(enclosing[k]) for k in shared[group]]
+            rows = _draw_users(group.train, y, members, most, seed)
+            table = _standardize(x, group.train)
+            return np.concatenate(self._solve_group(table, rows, y, n_classes, members, choosers))
 
-        largest = min(self.max_users, max(len(task.train) for task in tasks))
-        solved = run_tasks(solve, [tasks[i] for i in outer], size=2 * largest**2, label="kernel ridge", rng=rng)
+        size = 2 * min(most, max(len(group.train) for group in shared)) ** 2
+        solved = run_tasks(solve, list(shared), size=size, label="kernel ridge", rng=rng)
         guesses: list[FloatArray] = [np.empty(0)] * len(tasks)
-        for i, beliefs in zip(outer, solved, strict=True):
-            numbers = [k for k in range(len(tasks)) if enclosing[k] == i]
+        for numbers, beliefs in zip(groups.values(), solved, strict=True):
             ends = np.cumsum([len(tasks[k].test) for k in numbers])
             for k, part in zip(numbers, np.split(beliefs, ends[:-1]), strict=True):
                 guesses[k] = part
         return guesses
 
-    def _solve_together(
-        self, x: FloatArray, y: IntArray, n_classes: int, outer: Task, members: Sequence[Task], seed: int
+    def _limit_users(self, known: IntArray) -> int:
+        """Return how many users are learned from together: fewer where there are many classes."""
+        return int(self.max_users * min(1.0, MAX_CLASSES_AT_FULL_SIZE / len(np.unique(known))) ** 0.5)
+
+    def _solve_group(
+        self, table: FloatArray, rows: IntArray, y: IntArray, n_classes: int, tasks: Sequence[Task], choosers: list[int]
     ) -> list[FloatArray]:
-        """Solve tasks that learn from users of `outer`: columns of one system, in which other users have weight 0."""
-        rows = self._sample_users(outer.train, y, members, seed)
-        table, device = _standardize(x, outer.train), resolve_device(self.device)
-        users = torch.as_tensor(table[rows], device=device)
+        """Solve tasks together: those of one setting are columns of one system.
+
+        Args:
+            table: standardized vectors of all users.
+            rows: users who are learned from, in random order.
+            y: class of each user.
+            n_classes: number of classes.
+            tasks: the tasks.
+            choosers: for each task the number of the one whose users choose its setting.
+        """
+        users = torch.as_tensor(table[rows], device=resolve_device(self.device))
         columns = 1 if n_classes == 2 else n_classes  # of two classes one column is enough: the other is the rest
-        targets = torch.as_tensor(np.eye(n_classes, dtype=np.float32)[y[rows], :columns], device=device)
-        weights = [torch.as_tensor(_weigh_users(y, rows, task), device=device) for task in (outer, *members)]
-        setting = choose_setting(users, targets, weights[0])
-        precision = torch.stack(weights[1:], 1).repeat_interleave(columns, 1) / setting.ridge
-        gram = compute_kernel(users, users, setting)
-        coefficients, mean = solve_ridge(gram, targets.repeat(1, len(members)), precision)
-        inside = gram @ coefficients + mean
-        guesses = []
-        for number, task in enumerate(members):
-            own = slice(number * columns, (number + 1) * columns)
-            place = np.full(len(x), -1)
-            place[rows] = np.arange(len(rows))
-            is_inside = place[task.test] >= 0
-            beliefs = torch.empty(len(task.test), columns, device=device)
-            beliefs[torch.as_tensor(is_inside)] = inside[torch.as_tensor(place[task.test[is_inside]]), own]
-            others = torch.as_tensor(table[task.test[~is_inside]], device=device)
-            guess = _predict(others, users, setting, coefficients[:, own])
-            beliefs[torch.as_tensor(~is_inside)] = guess + mean[own]
-            guesses.append(_cut_to_probabilities(beliefs))
+        targets = torch.as_tensor(np.eye(n_classes, dtype=np.float32)[y[rows], :columns], device=users.device)
+        weights = torch.as_tensor(np.stack([_weigh_users(y, rows, task) for task in tasks], 1), device=users.device)
+        first = sorted(set(choosers))
+        settings = dict(zip(first, choose_settings(users, targets, weights[:, first]), strict=True))
+        guesses: list[FloatArray] = [np.empty(0)] * len(tasks)
+        for setting in dict.fromkeys(settings.values()):
+            own = [k for k, chooser in enumerate(choosers) if settings[chooser] == setting]
+            gram = compute_kernel(users, users, setting)
+            known = weights[:, own].repeat_interleave(columns, 1)
+            fit = solve_ridges(gram, targets.repeat(1, len(own)), known, [setting.ridge])
+            others = np.setdiff1d(np.concatenate([tasks[k].test for k in own]), rows)
+            outside = _predict(torch.as_tensor(table[others], device=users.device), users, setting, fit)
+            place = np.full(len(table), -1)
+            place[np.concatenate([rows, others])] = np.arange(len(rows) + len(others))
+            beliefs = torch.cat([fit.guesses[0], outside]).unflatten(1, (len(own), columns))
+            for number, k in enumerate(own):
+                guesses[k] = _cut_to_probabilities(beliefs[torch.as_tensor(place[tasks[k].test]), number])
         return guesses
 
-    def _sample_users(self, train: IntArray, y: IntArray, members: Sequence[Task], seed: int) -> IntArray:
-        """Draw the users to learn from, in random order: at most `max_users`, and one of every class in every task."""
-        order = np.random.default_rng(seed).permutation(train)
-        n_classes = len(np.unique(y[train]))
-        most = int(self.max_users * min(1.0, MAX_CLASSES_AT_FULL_SIZE / n_classes) ** 0.5)
-        needed = [order[np.isin(order, task.train)] for task in members]
-        first_of_class = np.unique(np.concatenate([rows[np.unique(y[rows], return_index=True)[1]] for rows in needed]))
-        rest = order[~np.isin(order, first_of_class)]
-        return np.asarray(np.concatenate([rest[: max(0, most - len(first_of_class))], first_of_class]))
+
+def _draw_users(train: IntArray, y: IntArray, members: Sequence[Task], most: int, seed: int) -> IntArray:
+    """Draw the users to learn from, in random order: at most `most`, and one of every class in every task."""
+    order = np.random.default_rng(seed).permutation(train)
+    needed = [order[np.isin(order, task.train)] for task in members]
+    first_of_class = np.unique(np.concatenate([rows[np.unique(y[rows], return_index=True)[1]] for rows in needed]))
+    rest = order[~np.isin(order, first_of_class)]
+    return np.asarray(np.concatenate([rest[: max(0, most - len(first_of_class))], first_of_class]))
 
 
 def _standardize(x: FloatArray, train: IntArray) -> FloatArray:
@@ -119,9 +141,9 @@ def _weigh_users(y: IntArray, rows: IntArray, task: Task) -> FloatArray:
     return weights
 
 
-def _predict(x: torch.Tensor, users: torch.Tensor, setting: KernelSetting, coefficients: torch.Tensor) -> torch.Tensor:
+def _predict(x: torch.Tensor, users: torch.Tensor, setting: KernelSetting, fit: RidgeFit) -> torch.Tensor:
     blocks = torch.split(x, BLOCK_ROWS)
-    return torch.cat([compute_kernel(block, users, setting) @ coefficients for block in blocks])
+    return torch.cat([compute_kernel(block, users, setting) @ fit.coefficients[0] + fit.mean for block in blocks])
 
 
 def _cut_to_probabilities(beliefs: torch.Tensor) -> FloatArray:

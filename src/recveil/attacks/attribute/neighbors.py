@@ -30,7 +30,11 @@ SPARE_NEIGHBORS = 1.5
 DEPTH_STEP = 16
 """Numbers of neighbors that are searched are multiples of this, so that repeats whose folds differ by a user agree."""
 
-_LAST_SEARCH: dict[str, IntArray] = {}
+SEARCHES_KEPT = 4
+"""Searches whose answers are kept: two for the static attacker, who meets users in two tables, and those of the
+self-check and the audit after a defense, between which the static attacker searches again."""
+
+_LAST_SEARCHES: dict[str, IntArray] = {}
 """Neighbors by a digest of the search: the repeats of an audit search the same table, one after the other."""
 
 
@@ -97,17 +101,18 @@ class Neighbors:
 
 
 def _search_neighbors(table: FloatArray, rows: FloatArray, depth: int) -> IntArray:
-    """Return the numbers of the rows of `table` that are nearest to each of `rows`; the last answer is kept."""
+    """Return the numbers of the rows of `table` that are nearest to each of `rows`; the last answers are kept."""
     digest = hashlib.blake2b(repr((table.shape, rows.shape, depth)).encode())
     for array in (table, rows):
         digest.update(np.ascontiguousarray(array).data)
     key = digest.hexdigest()
-    near = _LAST_SEARCH.get(key)
+    near = _LAST_SEARCHES.pop(key, None)
     if near is None:
         search = NearestNeighbors(algorithm="brute").fit(table)
         near = np.asarray(search.kneighbors(rows, depth, return_distance=False))
-        _LAST_SEARCH.clear()
-        _LAST_SEARCH[key] = near
+    while len(_LAST_SEARCHES) >= SEARCHES_KEPT:
+        del _LAST_SEARCHES[next(iter(_LAST_SEARCHES))]
+    _LAST_SEARCHES[key] = near
     return near
 
 
