@@ -121,7 +121,6 @@ def cloak_table(
     """
     clock, served = Clock(), table.recommendations
     protocol = replace(protocol, memory={})  # what was before is attacked once, for the check and the audit
-    refuse_rows_of_ids(table.x)
     targets, merged = merge_small_classes(table.targets)
     has_undisclosed = any(not target.known.all() for target in targets)
     with clock.measure_step("cloak"):
@@ -155,6 +154,7 @@ def _defend_table(
     table: ClearTable, targets: Sequence[Attribute], defense: ChosenDefense, protocol: AuditProtocol, *, check: bool
 ) -> tuple[ChosenDefense, FloatArray, SelfCheck | None]:
     """Return the defense that was used, the vectors it made, and its self-check where one was run."""
+    refuse_rows_of_ids(table.x)
     has_undisclosed = any(not target.known.all() for target in targets)
     candidates = list_candidates(defense, undisclosed=has_undisclosed)
     if defense.name == AUTO:  # the cheap ones that can defend this table
