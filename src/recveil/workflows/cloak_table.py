@@ -121,14 +121,11 @@ def cloak_table(
     """
     clock, served = Clock(), table.recommendations
     protocol = replace(protocol, memory={})  # what was before is attacked once, for the check and the audit
-    refuse_rows_of_ids(table.x)
     targets, merged = merge_small_classes(table.targets)
     has_undisclosed = any(not target.known.all() for target in targets)
     with clock.measure_step("cloak"):
         defense, cloaked, self_check = _defend_table(table, targets, defense, protocol, check=check)
     notes = [*merged, *table.notes, *list_notes(table.x, targets, defense.name)]
-    if self_check is not None:
-        notes += describe_unchecked_classes(targets, protocol.folds)
     result = CloakResult(
         input=table.summary,
         self_check=self_check,
@@ -138,7 +135,7 @@ def cloak_table(
             targets=[target.name for target in targets],
             displacement=measure_displacement(table.x, cloaked),
             options={name: value for name, value in defense.options.items() if name != "strength"},
-            notes=[*notes, *_describe_fallback(self_check, defense.name)],
+            notes=[*notes, *_describe_check(self_check, defense.name, targets, protocol.folds)],
         ),
     )
     if audit:
@@ -157,6 +154,7 @@ def _defend_table(
     table: ClearTable, targets: Sequence[Attribute], defense: ChosenDefense, protocol: AuditProtocol, *, check: bool
 ) -> tuple[ChosenDefense, FloatArray, SelfCheck | None]:
     """Return the defense that was used, the vectors it made, and its self-check where one was run."""
+    refuse_rows_of_ids(table.x)
     has_undisclosed = any(not target.known.all() for target in targets)
     candidates = list_candidates(defense, undisclosed=has_undisclosed)
     if defense.name == AUTO:  # the cheap ones that can defend this table
@@ -174,12 +172,17 @@ def _defend_table(
     return chosen.defense, chosen.x, chosen.check
 
 
-def _describe_fallback(check: SelfCheck | None, taken: str) -> list[str]:
-    """Say where a defense that protects everybody was tried and another one was taken."""
-    refused = [] if check is None else [name for name in check.tried if DEFENSES.traits(name).protects_undisclosed]
-    if not refused or taken in refused:
+def _describe_check(check: SelfCheck | None, taken: str, targets: Sequence[Attribute], folds: int) -> list[str]:
+    """Say which classes were not checked, and where a defense that protects everybody was tried in vain."""
+    if check is None:
         return []
-    return [f"WARNING: {refused[0]}, which protects everybody, did not pass: undisclosed users are not protected."]
+    notes = describe_unchecked_classes(targets, folds)
+    refused = [name for name in check.tried if DEFENSES.traits(name).protects_undisclosed]
+    if refused and taken not in refused:
+        notes.append(
+            f"WARNING: {refused[0]}, which protects everybody, did not pass: undisclosed users are not protected."
+        )
+    return notes
 
 
 def add_audits(

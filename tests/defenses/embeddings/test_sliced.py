@@ -274,3 +274,12 @@ def test_tails_of_their_own_are_hidden(tmp_path: Path) -> None:
     lengths = [[np.median(np.linalg.norm(t[codes == k], axis=1)) for k in (0, 1)] for t in (x, cloak(x, codes))]
     was, gap = (abs(np.log(a / b)) for a, b in lengths)
     assert gap < 0.15 < 0.4 < was
+
+
+def test_a_class_with_fewer_users_than_dimensions_is_not_made_its_own_opposite() -> None:
+    """By its own covariance each user would end far from the other users of the class, and QDA would read 0.01."""
+    x, secret = make_planted_leak(100, 64, 2, 3.0, rng=np.random.default_rng(0))
+    safe = Sliced(device="cpu").fit_transform(x, secret.codes)
+    panel = {name: make_attack(name, "cpu") for name in ("qda", "knn")}
+    audit = audit_attribute(safe, secret, panel, rules=CrossValidation(5, 2, max_repeats=2), seed=0)
+    assert min(found.balanced_accuracy.value for found in audit.attacks.values()) > 0.25

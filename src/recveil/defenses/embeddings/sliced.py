@@ -279,7 +279,24 @@ def _plan_turns(codes: IntArray, partitions: list[Cells], total_rounds: int) -> 
 
 
 def _fit_moments(x: torch.Tensor, cells: Cells) -> Moments:
-    return fit_bulk_moments(x, torch.as_tensor(cells.codes, device=x.device), cells.n_classes, max_rows=MAX_CLASS_USERS)
+    """Fit the moments of the bulk of each class.
+
+    A class of too few users to span the space has the covariance of all users, and its mean is drawn to that of all by
+    what chance explains, as in James-Stein estimates. By moments of their own its users would be carried to places
+    together, and be known by that.
+    """
+    codes = torch.as_tensor(cells.codes, device=x.device)
+    moments = fit_bulk_moments(x, codes, cells.n_classes, max_rows=MAX_CLASS_USERS)
+    d, few = x.shape[1], moments.n <= x.shape[1]
+    if not few.any():
+        return moments
+    whole = moments.pool_classes()
+    gaps = moments.mean - whole.mean
+    squared = (gaps @ torch.linalg.pinv(whole.covariance[0], hermitian=True) * gaps).sum(1)
+    share = 1 - d / (moments.n * squared).clamp(min=d)
+    mean = (whole.mean + share[:, None] * gaps).where(few[:, None], moments.mean)
+    scatter = (whole.covariance * moments.n[:, None, None]).where(few[:, None, None], moments.scatter)
+    return Moments(moments.n, mean, scatter)
 
 
 def _draw_moments(x: torch.Tensor, cells: Cells, draws: torch.Generator) -> torch.Tensor:
@@ -289,10 +306,11 @@ def _draw_moments(x: torch.Tensor, cells: Cells, draws: torch.Generator) -> torc
     reference = x.clone()
     reference[known] = x[known[torch.randperm(len(known), generator=draws, device=x.device)]]
     now, target = _fit_moments(x, cells), _fit_moments(reference, cells)
-    A = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(cells.n_classes, -1, -1)
-    if bool((now.n > x.shape[1]).all()):  # else covariances are singular, and only the means are drawn
-        A = compute_transport(now.covariance, target.covariance)
+    few = (now.n <= x.shape[1])[:, None]  # the rounds drew their means together, so they are drawn whole
+    plain, drawn = (Moments.from_rows(table, codes, cells.n_classes).mean for table in (x, reference))
+    center, goal = plain.where(few, now.mean), drawn.where(few, target.mean)
+    A = compute_transport(now.covariance, target.covariance)
     out = x.clone()
     for k in range(cells.n_classes):
-        out[codes == k] = (x[codes == k] - now.mean[k]) @ A[k] + target.mean[k]
+        out[codes == k] = (x[codes == k] - center[k]) @ A[k] + goal[k]
     return out

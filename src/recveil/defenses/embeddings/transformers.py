@@ -189,7 +189,8 @@ class MapTransformer(EmbeddingTransformer):
     def _fit_map(self, X: ArrayLike, y: ArrayLike | None) -> FloatArray:
         x, codes = self._validate_table(X, y)
         out, self.map_ = self.compute_release(x, codes, self._make_generator())
-        self.released_ = ReleasedRows(x.copy(), codes, out.copy())  # a caller may change either table
+        # Copies, since a caller may change either table.
+        self.released_: ReleasedRows | None = ReleasedRows(x.copy(), codes, out.copy())
         return out.astype(x.dtype, copy=False)
 
 
