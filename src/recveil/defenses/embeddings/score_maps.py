@@ -94,7 +94,7 @@ class ScoreFeatures:
         columns = torch.from_numpy((np.hstack([self.polar.encode(x), x]) - self.center.numpy()) / self.spread.numpy())
         columns = columns.float()
         angles = torch.addmm(self.phases.float(), columns[:, : len(self.frequencies)], self.frequencies.float())
-        linear, waved = weights.float().split([columns.shape[1], len(self.phases)])
+        linear, waved = torch.split(weights.float(), [columns.shape[1], len(self.phases)])
         return np.asarray((columns @ linear + angles.cos_() @ waved).double().numpy() + offsets.numpy())
 
 
