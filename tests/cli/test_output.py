@@ -18,6 +18,7 @@ from recveil.cli.output import (
     guarded,
     print_knee,
     print_line,
+    print_next_step,
     print_notes,
     print_page,
     print_summary,
@@ -28,6 +29,7 @@ from recveil.core.errors import DataError, RecveilWarning, UsageError
 from recveil.core.progress import RowCount, track_progress
 from recveil.core.result_parts import CurvePoint
 from recveil.core.results import AuditResult, CloakResult, TrainResult
+from recveil.core.self_check_parts import SelfCheck, SelfCheckTarget
 from recveil.core.types import Estimate
 
 
@@ -220,3 +222,22 @@ def test_the_best_bargain_is_told_by_the_options_that_choose_it(
 def test_arguments_in_notes_are_shown_as_options(capsys: pytest.CaptureFixture[str]) -> None:
     print_notes(["name a label by `keep_label`, see `recveil list`"], silent=False)
     assert capsys.readouterr().err == "recveil: name a label by --keep-label, see `recveil list`\n"
+
+
+@pytest.mark.parametrize(
+    ("high", "passed", "advice"),
+    [
+        (0.3, False, "Do not release this table;"),
+        (0.3, True, "Do not release yet;"),
+        (0.04, True, "Release this table"),
+    ],
+)
+def test_a_check_that_could_overlook_more_than_the_margin_releases_nothing(
+    high: float, passed: bool, advice: str, cloak_result: CloakResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    estimate = Estimate(0.02, 0.0, high, 300)
+    target = SelfCheckTarget(before=estimate, after=estimate, attack="qda", passed=passed)
+    check = SelfCheck(margin=0.05, targets={"gender": target}, tried={"leace": 0.02})
+    result = cloak_result.model_copy(update={"command": "cloak", "targets": {}, "self_check": check})
+    print_next_step(result, silent=False)
+    assert capsys.readouterr().out.startswith(f"next    {advice}")

@@ -45,7 +45,7 @@ def test_without_a_target_all_classes_are_read_and_numbers_on_request(files: Inp
 def test_files_or_a_folder_but_not_both(folder: Path) -> None:
     with pytest.raises(UsageError, match="not both"):
         InputFiles(folder / "users.parquet", None, run=folder).read([])
-    with pytest.raises(UsageError, match="`embeddings` and `attributes`"):
+    with pytest.raises(UsageError, match="table of user vectors"):
         InputFiles(None, None).read([])
     with pytest.raises(DataError, match="recveil train"):
         InputFiles(None, None, run=folder / "nothing").read([])

@@ -25,7 +25,7 @@ NAME = r"""(?:"([^"]+)"|'([^']+)'|([^.\s]+))"""
 GRAMMAR = re.compile(rf"\s*{NAME}\.(\w+(?:\.\d\.\d+)?)\.(\w+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*")
 HELP = (
     "Write TARGET.METRIC.BOUND OPERATOR NUMBER, as in gender.advantage.low > 0.05; metrics: "
-    f"{', '.join(METRICS)}; bounds: {', '.join(BOUNDS)}; operators: > >= < <=."
+    f"{', '.join(METRICS)}; bounds: {', '.join(BOUNDS)}; operators: > >= < <=. Quote a name with blanks or dots."
 )
 
 Measures = Mapping[str, Estimate | None]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from recveil.audits.gates import GateReport
     from recveil.core.result_parts import Utility
     from recveil.core.results import AuditResult, CloakResult, Document, TrainResult
+    from recveil.core.self_check_parts import SelfCheck
 
 __all__ = [
     "check_inputs_exist",
@@ -232,8 +233,16 @@ def print_next_step(result: AuditResult | CloakResult, *, silent: bool) -> None:
         if step.command:
             print_line(f"        {step.command}", silent=silent)
     elif result.command == "cloak" and result.self_check is not None:
-        advice = "Release this table only" if result.self_check.passed else "Do not release this table"
-        print_line(f"next    {advice}; --report measures what it costs and what is left.", silent=silent)
+        print_line(
+            f"next    {_advise(result.self_check)}; --report measures what it costs and what is left.", silent=silent
+        )
+
+
+def _advise(check: SelfCheck) -> str:
+    """Say what a self-check allows: nothing yet where it could overlook more than the margin, as a report says too."""
+    if not check.passed:
+        return "Do not release this table"
+    return "Do not release yet" if check.caution else "Release this table only"
 
 
 def print_training(result: TrainResult, *, silent: bool) -> None:

@@ -201,7 +201,10 @@ class InputFiles:
         if self.embeddings is not None:
             return self.embeddings, self.attributes
         if self.recommendations is None or self.attributes is None:
-            raise UsageError("Give `embeddings` and `attributes` (files), or `run` (a folder).")
+            raise UsageError(
+                "Name a table of user vectors, such as users.parquet; or `recommendations` with `attributes`; or "
+                "the folder of a `run`."
+            )
         return self.recommendations, self.attributes
 
 
