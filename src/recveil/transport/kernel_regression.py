@@ -102,8 +102,8 @@ def choose_settings(x: Tensor, targets: Tensor, weights: Tensor) -> list[KernelS
     for kernel, width in product(KERNELS, BANDWIDTHS):
         setting = KernelSetting(kernel, width * unit, RIDGES[0])
         fit = solve_ridges(apply_kernel(distances, setting, gram), columns, learned, RIDGES, MAX_STEPS_TO_CHOOSE)
-        off = (fit.guesses - columns).square().unflatten(2, (-1, K)).sum(3)  # (ridges, n, trials)
-        of_trial = (off * held_out).sum(1).unflatten(1, (-1, n_problems)).sum(1)
+        off = (fit.guesses - columns).square().reshape(len(RIDGES), len(x), -1, K).sum(3)  # (ridges, n, trials)
+        of_trial = (off * held_out).sum(1).reshape(len(RIDGES), -1, n_problems).sum(1)
         for number, error in zip(RIDGES, of_trial.tolist(), strict=True):
             errors[setting._replace(ridge=number)] = error
     return [min(errors, key=lambda setting: errors[setting][i]) for i in range(n_problems)]
@@ -189,4 +189,5 @@ def _solve_tridiagonal(diagonal: Tensor, beside: list[Tensor], size: Tensor, rid
     goal[:, 0] = size.double()
     shift = torch.tensor(ridges, dtype=torch.float64, device=T.device)[:, None, None, None]
     eye = torch.eye(T.shape[1], dtype=torch.float64, device=T.device)
-    return torch.linalg.solve(T + shift * eye, goal.expand(len(ridges), -1, -1))
+    y: Tensor = torch.linalg.solve(T + shift * eye, goal.expand(len(ridges), -1, -1))
+    return y
