@@ -150,7 +150,7 @@ def _score_by_kernel(
     weights = is_known.repeat_interleave(columns, 1)
     guesses = solve_ridges(gram, targets.repeat(1, FOLDS), weights, [setting.ridge]).guesses[0]
     rows = torch.arange(len(folds), device=places.device)
-    predicted = guesses.unflatten(1, (FOLDS, columns))[rows, folds]
+    predicted = guesses.reshape(-1, FOLDS, columns)[rows, folds]
     found = predicted.cpu().numpy().astype(np.float64)
     shares = np.hstack([found, 1 - found]) if K == 2 else found
     return np.asarray(np.log(shares.clip(1e-4, 1.0) / (np.bincount(labels, minlength=K) / len(x))))

@@ -102,8 +102,8 @@ def choose_settings(x: Tensor, targets: Tensor, weights: Tensor) -> list[KernelS
     for kernel, width in product(KERNELS, BANDWIDTHS):
         setting = KernelSetting(kernel, width * unit, RIDGES[0])
         fit = solve_ridges(apply_kernel(distances, setting, gram), columns, learned, RIDGES, MAX_STEPS_TO_CHOOSE)
-        off = (fit.guesses - columns).square().unflatten(2, (-1, K)).sum(3)  # (ridges, n, trials)
-        of_trial = (off * held_out).sum(1).unflatten(1, (-1, n_problems)).sum(1)
+        off = (fit.guesses - columns).square().reshape(len(RIDGES), len(x), -1, K).sum(3)  # (ridges, n, trials)
+        of_trial = (off * held_out).sum(1).reshape(len(RIDGES), -1, n_problems).sum(1)
         for number, error in zip(RIDGES, of_trial.tolist(), strict=True):
             errors[setting._replace(ridge=number)] = error
     return [min(errors, key=lambda setting: errors[setting][i]) for i in range(n_problems)]
@@ -156,8 +156,8 @@ def solve_ridges(
     direction = scale * (targets - mean).mT
     size = direction.norm(dim=1)
     direction = direction / size.clamp(min=1e-30)[:, None]
-    shift = torch.tensor(ridges, dtype=torch.float64, device=gram.device)[:, None, None]
     previous, beta = torch.zeros_like(direction), torch.zeros_like(size)
+    pivot, left = torch.ones_like(size), torch.ones_like(size)
     directions, images, diagonal, beside = [], [], [], []
     for _ in range(max_steps):
         directions.append(direction)
@@ -165,24 +165,29 @@ def solve_ridges(
         rest = scale * images[-1] - beta[:, None] * previous
         diagonal.append((rest * direction).sum(1))
         rest -= diagonal[-1][:, None] * direction
-        share = _solve_tridiagonal(torch.stack(diagonal, 1), beside, size, shift)
+        # The least ridge needs the most steps; its residual follows from the pivots of the tridiagonal system.
+        pivot = (diagonal[-1] + min(ridges) - beta.square() / pivot).clamp(min=min(ridges))
         beta = rest.norm(dim=1)
-        if bool((beta * share[..., -1].abs() <= TOLERANCE * size).all()):
+        left = left * beta / pivot
+        if bool((left <= TOLERANCE).all()):
             break
         beside.append(beta)
         previous, direction = direction, rest / beta.clamp(min=1e-30)[:, None]
+    share = _solve_tridiagonal(torch.stack(diagonal, 1), beside[: len(diagonal) - 1], size, ridges)
     share = share.to(scale.dtype)
     coefficients = torch.einsum("rck,kcn->rnc", share, torch.stack(directions)) * scale.mT
     return RidgeFit(coefficients, torch.einsum("rck,kcn->rnc", share, torch.stack(images)) + mean, mean)
 
 
-def _solve_tridiagonal(diagonal: Tensor, beside: Sequence[Tensor], size: Tensor, shift: Tensor) -> Tensor:
-    """Solve (T + shift) y = size e_1 for the tridiagonal T of each column; return y (ridges, c, steps)."""
+def _solve_tridiagonal(diagonal: Tensor, beside: list[Tensor], size: Tensor, ridges: Sequence[float]) -> Tensor:
+    """Solve (T + ridge) y = size e_1 for the tridiagonal T of each column; return y (ridges, c, steps)."""
     T = torch.diag_embed(diagonal.double())
     if beside:
-        edge = torch.diag_embed(torch.stack(list(beside), 1).double(), offset=1)
+        edge = torch.diag_embed(torch.stack(beside, 1).double(), offset=1)
         T = T + edge + edge.mT
     goal = torch.zeros_like(T[..., 0])
     goal[:, 0] = size.double()
+    shift = torch.tensor(ridges, dtype=torch.float64, device=T.device)[:, None, None, None]
     eye = torch.eye(T.shape[1], dtype=torch.float64, device=T.device)
-    return torch.linalg.solve(T + shift[..., None] * eye, goal.expand(len(shift), -1, -1))
+    y: Tensor = torch.linalg.solve(T + shift * eye, goal.expand(len(ridges), -1, -1))
+    return y

@@ -111,7 +111,7 @@ class KernelRidge:
             outside = _predict(torch.as_tensor(table[others], device=users.device), users, setting, fit)
             place = np.full(len(table), -1)
             place[np.concatenate([rows, others])] = np.arange(len(rows) + len(others))
-            beliefs = torch.cat([fit.guesses[0], outside]).unflatten(1, (len(own), columns))
+            beliefs = torch.cat([fit.guesses[0], outside]).reshape(-1, len(own), columns)
             for number, k in enumerate(own):
                 guesses[k] = _cut_to_probabilities(beliefs[torch.as_tensor(place[tasks[k].test]), number])
         return guesses
