@@ -173,7 +173,8 @@ class AuditProtocol:
     ) -> dict[str, Results]:
         """Audit the attackers who hold earlier tables: one who learned from the first, and one who holds all of them.
 
-        Both get one repeat, and more only while that is inconclusive.
+        The first gets as many repeats as were asked for and no more, since an attacker who learns again decides. The
+        other gets one repeat, and more only while that is inconclusive.
 
         Args:
             before: the earlier tables of the same users, oldest first.
@@ -182,10 +183,10 @@ class AuditProtocol:
             ids: ids of the users, from which folds are derived; the rows of the first table serve where there are none.
         """
         ids = hash_rows(before[0]) if ids is None else ids
-        both, rules = join_releases(*before, after), self.start_with_one_repeat()
+        static, both = replace(self, max_repeats=0), self.start_with_one_repeat()
         return {
-            "static": collect_results(rules.audit_classes(before[0], targets, ids=ids, attacked_in=after)),
-            "two_releases": collect_results(rules.audit_classes(both, targets, ids=ids)),
+            "static": collect_results(static.audit_classes(before[0], targets, ids=ids, attacked_in=after)),
+            "two_releases": collect_results(both.audit_classes(join_releases(*before, after), targets, ids=ids)),
         }
 
     def audit_curve(
