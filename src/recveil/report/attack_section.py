@@ -212,12 +212,9 @@ def _build_attack_row(
 
 
 def _build_class_row(label: str, target: ClassTarget, releases: Releases) -> ClassRow:
-    """Return the recall of a class by the headline attack; a hidden class keeps its row only."""
+    """Return the recall of a class by the headline, as the confusion matrix has it; a hidden class keeps its row."""
     size, is_hidden = target.counts.get(label), label in select_hidden_classes(target.counts)
-    recalls = [
-        audit.attacks[audit.headline.attack].recall if audit.headline.attack in audit.attacks else {}
-        for audit in releases.values()
-    ]
+    recalls = [audit.headline.recall for audit in releases.values()]
     return ClassRow(
         label=format_text(label),
         size=MISSING if is_hidden and not is_too_small(size) else format_class_size(size),
