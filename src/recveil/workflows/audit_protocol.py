@@ -173,8 +173,8 @@ class AuditProtocol:
     ) -> dict[str, Results]:
         """Audit the attackers who hold earlier tables: one who learned from the first, and one who holds all of them.
 
-        The first gets as many repeats as were asked for and no more, since an attacker who learns again decides. The
-        other gets one repeat, and more only while that is inconclusive.
+        The first gets `repeats` repeats and no more, since an attacker who learns again decides. The other gets one
+        repeat, and more only while that is inconclusive.
 
         Args:
             before: the earlier tables of the same users, oldest first.
