@@ -107,6 +107,8 @@ def test_what_cannot_be_carried_is_refused_before_anything_is_written(folder: Pa
         apply_files(saved, InputFiles(far), request)
     with pytest.raises(UsageError, match="`released` cannot be used"):
         apply_files(saved, InputFiles(parts), ApplyRequest(out, released=folder / "N.parquet"))
+    with pytest.raises(UsageError, match="`device` cannot be used"):
+        apply_files(saved, InputFiles(parts), ApplyRequest(out, device="cuda"))
     with pytest.raises(UsageError, match="is read"):
         apply_files(saved, InputFiles(parts), ApplyRequest(parts))
     assert not list(out.glob("*.parquet"))

@@ -234,11 +234,12 @@ def print_next_step(result: AuditResult | CloakResult, *, silent: bool) -> None:
             print_line(f"        {step.command}", silent=silent)
     elif result.command == "cloak" and result.self_check is not None:
         print_line(
-            f"next    {_advise(result.self_check)}; --report measures what it costs and what is left.", silent=silent
+            f"next    {_advise_release(result.self_check)}; --report measures what it costs and what is left.",
+            silent=silent,
         )
 
 
-def _advise(check: SelfCheck) -> str:
+def _advise_release(check: SelfCheck) -> str:
     """Say what a self-check allows: nothing yet where it could overlook more than the margin, as a report says too."""
     if not check.passed:
         return "Do not release this table"

@@ -54,8 +54,8 @@ def apply_files(map_path: Path, files: InputFiles, request: ApplyRequest) -> App
     """
     if files.embeddings is None:
         raise UsageError("Give `embeddings`, the table of the users to carry.")
-    read = [*files.list_paths(), ("map", map_path), ("released", request.released)]
-    check_outputs({"out": request.out}, read, folder="out" if files.embeddings.is_dir() else "")
+    inputs = [*files.list_paths(), ("map", map_path), ("released", request.released)]
+    check_outputs({"out": request.out}, inputs, folder="out" if files.embeddings.is_dir() else "")
     saved, origin = read_saved_map(map_path)
     if is_large_table(files):
         return apply_large(map_path, saved, origin, files, request)

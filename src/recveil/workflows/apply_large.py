@@ -36,6 +36,8 @@ def apply_large(
     """Carry the users of a folder or large file by a saved map, and write them."""
     if request.released is not None:
         raise UsageError("`released` cannot be used with a large table. Take a part of it that fits into memory.")
+    if request.device not in (None, "cpu"):
+        raise UsageError("`device` cannot be used with a large table, which is carried on the CPU. Leave it out.")
     large, engine = open_large_table(files, origin.attributes), ThreadEngine()
     table, source = large.table, large.facts
     check_dimensions(saved, table.d, map_path, table.path)

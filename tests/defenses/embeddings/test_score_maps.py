@@ -66,14 +66,22 @@ def test_parts_that_do_not_fit_together_are_told(rows: tuple[np.ndarray, np.ndar
     turn = fit_turn(np.hstack([z, z[:, :1]]), s)
     assert turn is not None
     features = ScoreFeatures.fit(z, 5, np.random.default_rng(0))
-    ours = ScoreMap(
-        features,
-        torch.zeros(12, 1, dtype=torch.float64),
-        torch.zeros(1, dtype=torch.float64),
-        *(torch.from_numpy(part[None]) for part in (turn.knots, turn.means, turn.A, turn.m)),
-    )
+    ours = ScoreMap.from_turns(features, np.zeros((12, 1)), np.zeros(1), [turn])
     assert ours.has_shape(0, 3)
     assert not ours.has_shape(0, 4)
     assert not replace(ours, weights=ours.weights[:-1]).has_shape(0, 3)
     assert ScoreMap.from_tensors(**ours.to_tensors()).has_shape(0, 3)
     assert ours(torch.from_numpy(z), torch.zeros(0)).shape == z.shape
+
+
+def test_rows_are_carried_by_the_scores_that_the_map_was_fitted_to(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    z, _ = rows
+    rng = np.random.default_rng(2)
+    features = ScoreFeatures.fit(z, 50, rng)
+    known, weights = features.compute(z), rng.standard_normal((57, 1))
+    scores = (known @ weights)[:, 0]
+    turn = fit_turn(features.polar.encode(z), scores)
+    assert turn is not None
+    expected = features.polar.decode(turn.apply(features.polar.encode(z), scores))
+    ours = ScoreMap.from_turns(features, weights, np.zeros(1), [turn])
+    np.testing.assert_allclose(ours.carry_rows(z), expected, atol=1e-3 * np.abs(z).max())  # in single precision

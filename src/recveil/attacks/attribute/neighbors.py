@@ -34,6 +34,9 @@ SEARCHES_KEPT = 4
 """Searches whose answers are kept: two for the static attacker, who meets users in two tables, and those of the
 self-check and the audit after a defense, between which the static attacker searches again."""
 
+MAX_KEPT_BYTES = 1 << 28
+"""Bytes of the answers that are kept besides the last one."""
+
 _LAST_SEARCHES: dict[str, IntArray] = {}
 """Neighbors by a digest of the search: the repeats of an audit search the same table, one after the other."""
 
@@ -110,7 +113,7 @@ def _search_neighbors(table: FloatArray, rows: FloatArray, depth: int) -> IntArr
     if near is None:
         search = NearestNeighbors(algorithm="brute").fit(table)
         near = np.asarray(search.kneighbors(rows, depth, return_distance=False))
-    while len(_LAST_SEARCHES) >= SEARCHES_KEPT:
+    while len(_LAST_SEARCHES) >= SEARCHES_KEPT or sum(kept.nbytes for kept in _LAST_SEARCHES.values()) > MAX_KEPT_BYTES:
         del _LAST_SEARCHES[next(iter(_LAST_SEARCHES))]
     _LAST_SEARCHES[key] = near
     return near

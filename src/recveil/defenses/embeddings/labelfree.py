@@ -108,15 +108,4 @@ def _fit_stage(x: FloatArray, codes: IntArray, rng: np.random.Generator) -> Scor
             return None
         z = turn.apply(z, s)
         turns.append(turn)
-    parts = (
-        np.stack([turn.knots for turn in turns]),
-        np.stack([turn.means for turn in turns]),
-        np.stack([turn.A for turn in turns]),
-        np.stack([turn.m for turn in turns]),
-    )
-    return ScoreMap(
-        features,
-        torch.from_numpy(weights),
-        torch.from_numpy(offsets),
-        *(torch.from_numpy(part) for part in parts),
-    )
+    return ScoreMap.from_turns(features, weights, offsets, turns)

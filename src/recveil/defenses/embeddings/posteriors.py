@@ -24,7 +24,6 @@ MAX_USERS = 20_000
 MIN_SPREAD_SHARE = 1e-3
 """Scores that vary less than this share of the first one are left out."""
 
-
 MIN_EVIDENCE = 1.645
 """Correlation with the classes of held-out users that a score needs, in standard errors.
 

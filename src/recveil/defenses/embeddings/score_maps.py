@@ -7,6 +7,7 @@ are uncorrelated with the score.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -191,6 +192,14 @@ class ScoreMap:
     means: torch.Tensor
     A: torch.Tensor
     m: torch.Tensor
+
+    @classmethod
+    def from_turns(
+        cls, features: ScoreFeatures, weights: FloatArray, offsets: FloatArray, turns: Sequence[ScoreTurn]
+    ) -> ScoreMap:
+        """Build the map from the maps of the single scores, in turn."""
+        stacked = (np.stack(parts) for parts in zip(*((t.knots, t.means, t.A, t.m) for t in turns), strict=True))
+        return cls(features, *map(torch.from_numpy, (weights, offsets, *stacked)))
 
     @classmethod
     def from_tensors(cls, **tensors: torch.Tensor) -> ScoreMap:
