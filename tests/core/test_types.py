@@ -55,3 +55,10 @@ def test_a_record_is_one_flat_row_and_cannot_be_changed() -> None:
     assert r.to_dict()["estimate"] == {"value": 0.1, "low": 0.0, "high": 0.2, "n": 5}
     with pytest.raises(AttributeError):
         r.seed = 1  # type: ignore[misc]
+
+
+def test_data_show_their_size_and_not_their_arrays() -> None:
+    gender = Attribute("gender", np.array([0, 1, -1]), ("F", "M"))
+    d = Dataset("d", np.zeros(1000, int), np.zeros(1000, int), None, np.arange(3), np.arange(2), {"gender": gender})
+    assert repr(d) == "Dataset('d': 3 users, 2 items, 1,000 interactions; attributes: gender)"
+    assert repr(gender) == "Attribute('gender': 2 classes, 2 of 3 users disclosed it)"

@@ -72,6 +72,11 @@ class Attribute:
         """Users of each class."""
         return np.bincount(self.codes[self.codes != UNDISCLOSED], minlength=len(self.labels)).astype(np.int64)
 
+    def __repr__(self) -> str:
+        known = int(self.known.sum())
+        kind = "a number" if self.is_numeric else f"{len(self.labels)} classes"
+        return f"Attribute({self.name!r}: {kind}, {known:,} of {len(self.codes):,} users disclosed it)"
+
     def take(self, users: IntArray) -> Attribute:
         """Return the attribute of these users, in this order."""
         values = None if self.values is None else self.values[users]
@@ -106,6 +111,10 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.user)
+
+    def __repr__(self) -> str:
+        size = f"{self.n_users:,} users, {self.n_items:,} items, {len(self):,} interactions"
+        return f"Dataset({self.name!r}: {size}; attributes: {', '.join(self.attributes) or 'none'})"
 
     def take(self, rows: NDArray[Any]) -> Dataset:
         """Return the data set with only these interactions (a mask or row numbers), in the same id space."""
