@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import kstest
 
-from recveil.transport.row_keys import compute_row_keys, draw_uniforms, sort_rows
+from recveil.transport.row_keys import compute_row_keys, draw_uniforms
 
 
 def test_equal_rows_have_equal_keys_and_others_do_not() -> None:
@@ -37,20 +37,3 @@ def test_uniforms_are_uniform_and_independent_between_streams_and_of_the_content
     correlations = np.corrcoef(np.vstack([streams, x[:, 0], np.roll(streams[0], 1)]))
     assert np.abs(correlations - np.eye(6)).max() < 4 / 20_000**0.5
     np.testing.assert_array_equal(draw_uniforms(keys, 2), streams[2])
-
-
-def test_the_order_of_the_rows_is_that_of_their_content() -> None:
-    rng = np.random.default_rng(1)
-    x, codes = rng.standard_normal((300, 2)), rng.integers(-1, 3, (300, 2))
-    x[100:200] = x[:100]  # equal rows are put in order by their codes
-    wanted = sort_rows(x, codes)
-    moved = rng.permutation(300)
-    again = moved[sort_rows(x[moved], codes[moved])]
-    np.testing.assert_array_equal(x[again], x[wanted])
-    np.testing.assert_array_equal(codes[again], codes[wanted])
-    np.testing.assert_array_equal(sort_rows(x, codes[:, :1]), sort_rows(x, codes[:, 0]))
-
-
-def test_an_empty_table_has_an_empty_order() -> None:
-    for codes in (np.zeros(0, int), np.zeros((0, 2), int)):
-        assert sort_rows(np.zeros((0, 3)), codes).shape == (0,)

@@ -19,9 +19,12 @@ from recveil.transport.polar_coordinates import PolarCoordinates
 from recveil.transport.row_keys import Keys, compute_row_keys
 from recveil.transport.tied_scores import draw_tied_scores
 
-__all__ = ["COORDINATES", "Coordinates"]
+__all__ = ["COLUMNS", "COORDINATES", "Coordinates"]
 
-COORDINATES = ("columns", "polar", "scores")
+COLUMNS = "columns"
+"""The columns as they are."""
+
+COORDINATES = (COLUMNS, "polar", "scores")
 """Kinds of coordinates, in the order in which they are tried."""
 
 
@@ -40,7 +43,7 @@ class Coordinates:
     @classmethod
     def fit(cls, kind: str, x: FloatArray) -> Self:
         """Find the coordinates of one kind in a table."""
-        if kind == "columns":
+        if kind == COLUMNS:
             return cls()
         polar = PolarCoordinates.fit(x) if kind == "polar" else None
         return cls(polar, NormalScores.fit(x if polar is None else polar.encode(x)))
@@ -48,7 +51,7 @@ class Coordinates:
     @property
     def kind(self) -> str:
         """Name of the kind."""
-        return "columns" if self.scores is None else ("scores" if self.polar is None else "polar")
+        return COLUMNS if self.scores is None else ("scores" if self.polar is None else "polar")
 
     def count_columns(self, dimensions: int) -> int:
         """Return how many coordinates vectors of so many dimensions have."""

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from recveil.core.types import FloatArray, IntArray
 from recveil.transport.class_evidence import FOLDS, weigh_evidence
-from recveil.transport.row_keys import sort_rows
+from recveil.transport.row_order import sort_rows
 
 __all__ = ["MAX_USERS_PER_PART", "exchange_places"]
 

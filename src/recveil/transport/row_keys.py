@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["Keys", "compute_row_keys", "draw_uniforms", "extend_keys", "sort_rows"]
+__all__ = ["MULTIPLIERS", "SHIFTS", "Keys", "compute_row_keys", "draw_uniforms", "extend_keys"]
 
 Keys = NDArray[np.uint64]
+SHIFTS = (30, 27, 31)
+MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _GOLDEN = 0x9E3779B97F4A7C15
 
 
@@ -38,13 +40,7 @@ def draw_uniforms(keys: Keys, stream: int) -> FloatArray:
     return np.asarray((mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
-def sort_rows(x: FloatArray, codes: IntArray) -> NDArray[np.intp]:
-    """Return an order of the rows that is the same however they were ordered before, but for equal users."""
-    columns = codes[None] if codes.ndim == 1 else codes.T
-    return np.lexsort((*columns, compute_row_keys(x)))
-
-
 def _mix(keys: Keys) -> Keys:
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(keys ^ (keys >> np.uint64(31)))
+    for shift, multiplier in zip(SHIFTS, MULTIPLIERS, strict=False):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(multiplier)
+    return np.asarray(keys ^ (keys >> np.uint64(SHIFTS[-1])))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from recveil.attacks.attribute.panels import make_attack
 from recveil.attacks.attribute.tasks import Attack
@@ -189,7 +190,8 @@ def test_a_second_turn_is_kept_only_where_it_removes_most_of_what_is_left(
     monkeypatch.setattr(sliced, "weigh_evidence", lambda x, *_: ClassEvidence(x, next(left), limit=1.0))
     x, codes = make_activations(60)
     defense = Sliced(device="cpu")
-    out, fitted, kinds, evidence = defense._choose_coordinates(x, codes, np.random.default_rng(0), keep_map=True)
+    start = torch.from_numpy(x).double()
+    out, fitted, kinds, evidence = defense._choose_coordinates(start, codes, np.random.default_rng(0), keep_map=True)
     assert kinds == expected
     assert next(left, None) is None
     assert fitted.coordinates.kind == expected[0]  # later users are carried by the first turn alone

@@ -43,11 +43,11 @@ from recveil.defenses.embeddings.sliced_rounds import MAX_CLASS_USERS, carry_rou
 from recveil.defenses.embeddings.transformers import MapTransformer
 from recveil.transport.bures_wasserstein import compute_transport
 from recveil.transport.class_evidence import ClassEvidence, weigh_evidence
-from recveil.transport.coordinates import COORDINATES, Coordinates
+from recveil.transport.coordinates import COLUMNS, COORDINATES, Coordinates
 from recveil.transport.moments import Moments
 from recveil.transport.place_exchange import MAX_USERS_PER_PART, exchange_places
 from recveil.transport.robust_moments import fit_bulk_moments
-from recveil.transport.row_keys import sort_rows
+from recveil.transport.row_order import sort_rows
 
 __all__ = ["MAX_ROUNDS_OF_LARGE", "Sliced"]
 
@@ -146,7 +146,7 @@ class Sliced(MapTransformer):
         """Fit the map of each cell from its moments and a sample of its rows, for tables larger than memory."""
         if self.norm != "keep":
             raise UsageError("norm='unit' is not offered for large tables. Use norm='keep'.")
-        if self.coordinates not in (AUTO, "columns"):
+        if self.coordinates not in (AUTO, COLUMNS):
             raise UsageError(f"coordinates='{self.coordinates}' is not offered for large tables. Use 'columns'.")
         partitions = plan_partitions(statistics)
         if len(partitions) != 1:
@@ -166,8 +166,10 @@ class Sliced(MapTransformer):
         """Return the same table with and without a map to keep; without, the map has no rounds."""
         self._check_options()
         check_table(x, codes, self.strength)
-        order = sort_rows(x, codes)
-        start, labels = np.asarray(x, dtype=np.float64)[order], codes[order]
+        device = resolve_device(self.device)
+        order = sort_rows(x, codes, device)
+        start = torch.tensor(x, device=device)[order].double()
+        labels = codes[order]
         if self.strength == 0 or all(cells.n_classes < 2 for cells in plan_cells(codes, minimum=0)):
             return np.asarray(x, dtype=np.float32).copy(), FittedMap([], self.strength, 0.0, x.shape[1])
         kinds, of_sample = self._choose_on_sample(start, labels, rng)
@@ -178,10 +180,10 @@ class Sliced(MapTransformer):
             carried, fitted, _, evidence = self._choose_coordinates(start, labels, rng, keep_map=keep_map)
         if self.trade and len(x) <= MAX_TRADERS and (evidence is None or evidence.is_beyond_chance):
             joint = plan_cells(labels, minimum=0)[0].codes
-            carried = carried[exchange_places(carried, joint, rng, device=resolve_device(self.device))]
-        out = np.empty(x.shape, dtype=np.float32)
-        out[order] = start + self.strength * (carried - start)
-        return out, fitted
+            carried = carried[exchange_places(carried.cpu().numpy(), joint, rng, device=device)]
+        out = torch.empty(x.shape, dtype=torch.float32, device=device)
+        out[order] = (start + self.strength * (carried - start)).float()
+        return out.cpu().numpy(), fitted
 
     def _check_options(self) -> None:
         if self.norm not in ("keep", "unit"):
@@ -192,7 +194,7 @@ class Sliced(MapTransformer):
             raise UsageError(f"rounds must not be negative; got {self.rounds}.")
 
     def _choose_on_sample(
-        self, x: FloatArray, codes: IntArray, rng: np.random.Generator
+        self, x: torch.Tensor, codes: IntArray, rng: np.random.Generator
     ) -> tuple[Kinds, ClassEvidence | None]:
         """Return the coordinates to use, if they are known; of a large table they are chosen on a sample."""
         if self.coordinates != AUTO:
@@ -204,12 +206,12 @@ class Sliced(MapTransformer):
         return kinds, evidence
 
     def _choose_coordinates(
-        self, x: FloatArray, codes: IntArray, rng: np.random.Generator, *, keep_map: bool
-    ) -> tuple[FloatArray, FittedMap, Kinds, ClassEvidence]:
+        self, x: torch.Tensor, codes: IntArray, rng: np.random.Generator, *, keep_map: bool
+    ) -> tuple[torch.Tensor, FittedMap, Kinds, ClassEvidence]:
         """Carry the table in each coordinates until learners find no more than chance; go on once from the best."""
         joint = plan_cells(codes, minimum=0)[0].codes
         known = np.flatnonzero(joint >= 0)
-        best: tuple[FloatArray, FittedMap, Kinds, ClassEvidence] | None = None
+        best: tuple[torch.Tensor, FittedMap, Kinds, ClassEvidence] | None = None
         goal = np.inf
         for turn in range(MAX_TURNS):
             reached = best
@@ -218,7 +220,7 @@ class Sliced(MapTransformer):
                 carried, fitted = self._carry_classes(begin, codes, rng, name, keep_map=keep_map and turn == 0)
                 rows = np.sort(rng.permutation(known)[:MAX_USERS_PER_PART])
                 labels = np.unique(joint[rows], return_inverse=True)[1]  # a sample may lack a rare class
-                evidence = weigh_evidence(carried[rows], labels, rng, resolve_device(self.device))
+                evidence = weigh_evidence(carried[rows].cpu().numpy(), labels, rng, carried.device)
                 if best is None or evidence.statistic < goal or not evidence.is_beyond_chance:
                     best, goal = (carried, first or fitted, (*kinds, name), evidence), evidence.statistic
                 if not evidence.is_beyond_chance:
@@ -228,8 +230,8 @@ class Sliced(MapTransformer):
         return best
 
     def _carry_in_turn(
-        self, x: FloatArray, codes: IntArray, rng: np.random.Generator, kinds: Kinds, *, keep_map: bool
-    ) -> tuple[FloatArray, FittedMap]:
+        self, x: torch.Tensor, codes: IntArray, rng: np.random.Generator, kinds: Kinds, *, keep_map: bool
+    ) -> tuple[torch.Tensor, FittedMap]:
         """Carry the table in each of these coordinates, from where the one before left it; the map is the first."""
         carried, fitted = self._carry_classes(x, codes, rng, kinds[0], keep_map=keep_map)
         for kind in kinds[1:]:
@@ -237,16 +239,18 @@ class Sliced(MapTransformer):
         return carried, fitted
 
     def _carry_classes(
-        self, x: FloatArray, codes: IntArray, rng: np.random.Generator, kind: str, *, keep_map: bool
-    ) -> tuple[FloatArray, FittedMap]:
+        self, x: torch.Tensor, codes: IntArray, rng: np.random.Generator, kind: str, *, keep_map: bool
+    ) -> tuple[torch.Tensor, FittedMap]:
         """Carry the classes in coordinates of one kind, without trades."""
-        device = resolve_device(self.device)
-        draws = make_torch_generator(rng, device)
-        norm = float(np.linalg.norm(x, axis=1).mean()) if self.norm == "unit" else 0.0
-        scaled = scale_to_norm(torch.from_numpy(x), norm).numpy()
-        coordinates = Coordinates.fit(kind, scaled)
+        draws = make_torch_generator(rng, x.device)
+        norm = float(torch.linalg.vector_norm(x, dim=1).mean()) if self.norm == "unit" else 0.0
+        scaled = scale_to_norm(x, norm)
         keys = rng.integers(0, 2**64, len(x), dtype=np.uint64)  # equal users are not to be tied
-        start = torch.from_numpy(coordinates.encode_jointly(scaled, keys, rng)).to(device)
+        coordinates, start = Coordinates(), scaled
+        if kind != COLUMNS:
+            rows = scaled.cpu().numpy()
+            coordinates = Coordinates.fit(kind, rows)
+            start = torch.from_numpy(coordinates.encode_jointly(rows, keys, rng)).to(x.device)
         partitions = [cells for cells in plan_cells(codes, minimum=2 * start.shape[1]) if cells.n_classes > 1]
         moved, stages = fit_stages(start, partitions, _fit_moments)
         for cells, count in _plan_turns(codes, partitions, self._choose_rounds(*start.shape)):
@@ -254,7 +258,7 @@ class Sliced(MapTransformer):
             stages.append((cells.keys, rounds))
         for cells in dict.fromkeys(partitions if self.drawn else []):
             moved = _draw_moments(moved, cells, draws)
-        carried = coordinates.decode(moved.cpu().numpy())
+        carried = moved if kind == COLUMNS else torch.from_numpy(coordinates.decode(moved.cpu().numpy())).to(x.device)
         return carried, FittedMap(stages, self.strength, norm, x.shape[1], coordinates)
 
     def _choose_rounds(self, n: int, d: int) -> int:
