@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from recveil.transport.kernel_regression import (
+    MAX_COLUMNS_TO_CHOOSE,
     MAX_STEPS,
     MAX_STEPS_TO_CHOOSE,
     KernelSetting,
+    _sum_columns,
     choose_settings,
     compute_kernel,
     solve_ridges,
@@ -84,6 +86,16 @@ def test_problems_that_share_the_kernel_choose_as_each_would_alone() -> None:
     alone = [choose_settings(x[own], y[own], torch.ones(300, 1))[0] for own in (slice(300), slice(300, 600))]
     assert [(s.kernel, s.ridge) for s in together] == [(s.kernel, s.ridge) for s in alone]
     assert together[0].ridge < together[1].ridge
+
+
+def test_sums_of_many_columns_keep_squared_errors() -> None:
+    rng = np.random.default_rng(4)
+    errors = torch.as_tensor(rng.standard_normal((4_000, 200)) * rng.uniform(0, 2, 200), dtype=torch.float32)
+    sums = _sum_columns(errors)
+    assert sums.shape == (4_000, MAX_COLUMNS_TO_CHOOSE)
+    assert float(sums.square().sum()) == pytest.approx(float(errors.square().sum()), rel=0.05)
+    few = errors[:, :MAX_COLUMNS_TO_CHOOSE]
+    assert _sum_columns(few) is few
 
 
 def test_columns_that_do_not_vary_become_zero() -> None:

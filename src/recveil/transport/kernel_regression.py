@@ -51,6 +51,9 @@ many rows need over 20, and guess at random where they are cut short."""
 MAX_STEPS_TO_CHOOSE = 20
 """Steps while a setting is chosen: those that need more are hardly ever the best."""
 
+MAX_COLUMNS_TO_CHOOSE = 16
+"""Columns of the targets while a setting is chosen: of more, that many random sums are guessed in their place."""
+
 TOLERANCE = 0.03
 """Length of the residual, relative to the start, at which the steps end."""
 
@@ -91,7 +94,7 @@ def choose_settings(x: Tensor, targets: Tensor, weights: Tensor) -> list[KernelS
         weights: (n, problems) weight of each row in each problem; 0 for rows that a problem does not know.
     """
     most = int(MAX_ROWS_TO_CHOOSE * len(x) / max(1, int((weights > 0).sum(0).max())))
-    x, targets, weights = x[:most], targets[:most], weights[:most]
+    x, targets, weights = x[:most], _sum_columns(targets[:most]), weights[:most]
     n_problems, K = weights.shape[1], targets.shape[1]
     held_out = torch.cat([weights * _hold_out_quarter(weights > 0, share) for share in HELD_OUT_FROM], 1)
     trials = weights.repeat(1, len(HELD_OUT_FROM))
@@ -107,6 +110,19 @@ def choose_settings(x: Tensor, targets: Tensor, weights: Tensor) -> list[KernelS
         for number, error in zip(RIDGES, of_trial.tolist(), strict=True):
             errors[setting._replace(ridge=number)] = error
     return [min(errors, key=lambda setting: errors[setting][i]) for i in range(n_problems)]
+
+
+def _sum_columns(targets: Tensor) -> Tensor:
+    """Return random signed sums of many columns: squared errors summed over them are on average those of the columns.
+
+    Guesses are linear in the targets, so those of the sums are the sums of the guesses (Johnson and Lindenstrauss
+    1984).
+    """
+    columns = targets.shape[1]
+    if columns <= MAX_COLUMNS_TO_CHOOSE:
+        return targets
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (columns, MAX_COLUMNS_TO_CHOOSE))
+    return targets @ torch.as_tensor(signs / MAX_COLUMNS_TO_CHOOSE**0.5, dtype=targets.dtype, device=targets.device)
 
 
 def _hold_out_quarter(is_known: Tensor, share: float) -> Tensor:

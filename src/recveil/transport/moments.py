@@ -12,6 +12,9 @@ __all__ = ["Moments"]
 BLOCK_ROWS = 1 << 9
 """Rows converted to float64 and multiplied at a time: few enough to stay in the processor's cache."""
 
+BLOCK_ROWS_ON_GPU = 1 << 17
+"""The same on a GPU, where many small steps take longer than the work."""
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -44,9 +47,10 @@ class Moments:
         """Write the moments of these rows into class k, which must be empty."""
         # Subtract a pilot mean before squaring: far from zero, squares would drown the differences in rounding.
         pilot = x[rows[:BLOCK_ROWS]].double().mean(0)
+        size = BLOCK_ROWS if x.device.type == "cpu" else BLOCK_ROWS_ON_GPU
         first, second = self.mean[k], self.scatter[k]
-        wide = torch.empty(min(BLOCK_ROWS, len(rows)), x.shape[1], dtype=torch.float64, device=x.device)
-        for part in torch.split(rows, BLOCK_ROWS):
+        wide = torch.empty(min(size, len(rows)), x.shape[1], dtype=torch.float64, device=x.device)
+        for part in torch.split(rows, size):
             block = torch.sub(x[part], pilot, out=wide[: len(part)])
             first += block.sum(0)
             second += block.mT @ block
@@ -60,6 +64,10 @@ class Moments:
         """Return the moments of no rows, the neutral element of `merge`."""
         zeros = torch.zeros(n_classes, d, d, dtype=torch.float64, device=device)
         return cls(zeros[:, 0, 0].clone(), zeros[:, 0].clone(), zeros)
+
+    def to(self, device: str | torch.device) -> Moments:
+        """Return the same moments on a device; small matrices are factorized faster on the CPU than on a GPU."""
+        return Moments(self.n.to(device), self.mean.to(device), self.scatter.to(device))
 
     def merge(self, other: Moments) -> Moments:
         """Return the moments of both sets of rows together."""

@@ -61,6 +61,8 @@ def fit_map(moments: Moments) -> AffineMap:
     are too small to be equalized, and an attacker who standardizes would still read them. If one class spans fewer
     directions than another (n_k <= d), one ridge is added to all, and the moments become equal only approximately.
     """
+    device = moments.n.device
+    moments = moments.to("cpu")
     whole = moments.pool_classes()
     m, C = whole.mean[0], whole.covariance[0]
     # Work in the directions in which users vary at all.
@@ -78,7 +80,8 @@ def fit_map(moments: Moments) -> AffineMap:
     every = torch.cat([classes, pooled[None]])
     inside = gaussian.compute_transport(every, B)
     center = torch.cat([moments.mean, whole.mean])
-    return AffineMap(center, basis @ inside @ basis.T, m, regularized)
+    A = basis @ inside @ basis.T
+    return AffineMap(center.to(device), A.to(device), m.to(device), regularized)
 
 
 @dataclass

@@ -313,7 +313,7 @@ def _draw_moments(x: torch.Tensor, cells: Cells, draws: torch.Generator) -> torc
     few = (now.n <= x.shape[1])[:, None]  # the rounds drew their means together, so they are drawn whole
     plain, drawn = (Moments.from_rows(table, codes, cells.n_classes).mean for table in (x, reference))
     center, goal = plain.where(few, now.mean), drawn.where(few, target.mean)
-    A = compute_transport(now.covariance, target.covariance)
+    A = compute_transport(now.covariance.cpu(), target.covariance.cpu()).to(x.device)
     out = x.clone()
     for k in range(cells.n_classes):
         out[codes == k] = (x[codes == k] - center[k]) @ A[k] + goal[k]
