@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from recveil.transport import class_evidence
 from recveil.transport.class_evidence import (
     MAX_CLASSES_OF_TREES,
     SIGNIFICANCE,
@@ -113,3 +114,14 @@ def test_probabilities_of_chance_fall_with_the_evidence() -> None:
     assert found[0] == pytest.approx(7 / 8)  # with one chance in eight all weights are 0
     assert (np.diff(found) < 0).all()
     assert found[-1] < 1e-3
+
+
+def test_where_two_learners_find_enough_the_kernel_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    labels = np.arange(400) % 2
+    x = rng.standard_normal((400, 3)) + labels[:, None]
+    whole = weigh_evidence(x, labels, np.random.default_rng(0))
+    assert weigh_evidence(x, labels, np.random.default_rng(0), enough=1e6).statistic == whole.statistic
+    monkeypatch.setattr(class_evidence, "_score_by_kernel", lambda *_: pytest.fail("the kernel was asked"))
+    quick = weigh_evidence(x, labels, np.random.default_rng(0), enough=5.0)
+    assert max(5.0, quick.limit) < quick.statistic <= whole.statistic + 1e-6

@@ -75,7 +75,12 @@ class ClassEvidence:
 
 
 def weigh_evidence(
-    x: FloatArray, labels: IntArray, rng: np.random.Generator, device: str | torch.device = "cpu"
+    x: FloatArray,
+    labels: IntArray,
+    rng: np.random.Generator,
+    device: str | torch.device = "cpu",
+    *,
+    enough: float = np.inf,
 ) -> ClassEvidence:
     """Measure what rows tell of their labels.
 
@@ -84,6 +89,8 @@ def weigh_evidence(
         labels: class of each row, from 0 on without gaps.
         rng: source of the folds.
         device: where the kernel regression is computed.
+        enough: evidence above which it does not matter how much there is: if the other learners find more, the kernel,
+            which takes most of the time, is left out. It could only add to it.
     """
     K = int(labels.max()) + 1
     if K < 2:
@@ -92,10 +99,14 @@ def weigh_evidence(
     order = rng.permutation(len(labels))
     fold = np.empty(len(labels), dtype=np.int64)
     fold[order[np.argsort(labels[order], kind="stable")]] = np.arange(len(labels)) % FOLDS
-    scores = [_score_by_kernel(x, labels, fold, order, K, device), _score_by_moments(x, labels, fold, K)]
+    scores = [_standardize_scores(_score_by_moments(x, labels, fold, K))]
     if K <= MAX_CLASSES_OF_TREES:
-        scores.append(_score_by_trees(x, labels, fold, K))
-    return _fit_shares(np.stack([_standardize_scores(score) for score in scores]), labels)
+        scores.append(_standardize_scores(_score_by_trees(x, labels, fold, K)))
+    quick = _fit_shares(np.stack(scores), labels) if enough < np.inf else None
+    if quick is not None and quick.statistic > max(enough, quick.limit):
+        return quick
+    scores.insert(0, _standardize_scores(_score_by_kernel(x, labels, fold, order, K, device)))
+    return _fit_shares(np.stack(scores), labels)
 
 
 def _fit_shares(scores: FloatArray, labels: NDArray[np.intp]) -> ClassEvidence:

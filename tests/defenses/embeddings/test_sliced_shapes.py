@@ -187,7 +187,7 @@ def test_a_second_turn_is_kept_only_where_it_removes_most_of_what_is_left(
     statistics: list[float], expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = iter(statistics)
-    monkeypatch.setattr(sliced, "weigh_evidence", lambda x, *_: ClassEvidence(x, next(left), limit=1.0))
+    monkeypatch.setattr(sliced, "weigh_evidence", lambda x, *_, enough: ClassEvidence(x, next(left), limit=1.0))
     x, codes = make_activations(60)
     defense = Sliced(device="cpu")
     start = torch.from_numpy(x).double()

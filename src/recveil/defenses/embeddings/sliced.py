@@ -220,7 +220,7 @@ class Sliced(MapTransformer):
                 carried, fitted = self._carry_classes(begin, codes, rng, name, keep_map=keep_map and turn == 0)
                 rows = np.sort(rng.permutation(known)[:MAX_USERS_PER_PART])
                 labels = np.unique(joint[rows], return_inverse=True)[1]  # a sample may lack a rare class
-                evidence = weigh_evidence(carried[rows].cpu().numpy(), labels, rng, carried.device)
+                evidence = weigh_evidence(carried[rows].cpu().numpy(), labels, rng, carried.device, enough=goal)
                 if best is None or evidence.statistic < goal or not evidence.is_beyond_chance:
                     best, goal = (carried, first or fitted, (*kinds, name), evidence), evidence.statistic
                 if not evidence.is_beyond_chance:
