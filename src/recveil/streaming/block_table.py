@@ -26,7 +26,14 @@ from recveil.data.io.vector_columns import is_list, require_names
 from recveil.data.io.vectors import Layout, parse_vectors
 from recveil.streaming.engines import raise_if_stopped
 from recveil.streaming.npy_files import read_npy_header, read_npy_rows, write_npy_header
-from recveil.streaming.parquet_parts import JOB_KEY, copy_writer_options, list_part_files, open_parquet, read_batches
+from recveil.streaming.parquet_parts import (
+    JOB_KEY,
+    collect_groups,
+    copy_writer_options,
+    list_part_files,
+    open_parquet,
+    read_batches,
+)
 from recveil.streaming.vector_layout import (
     convert_schema,
     extract_vectors,
@@ -38,8 +45,12 @@ from recveil.streaming.vector_layout import (
 
 __all__ = ["Block", "Span", "Table", "TablePart", "open_table", "view_as_tensor"]
 
-BLOCK_BYTES = 32 << 20
-"""Bytes of vectors that are read at once."""
+BLOCK_BYTES = 4 << 20
+"""Bytes of vectors that are read at once: allocators hand buffers of this size out again, larger ones come from the
+system as fresh pages, which cost as much as the products."""
+
+GROUP_BLOCKS = 8
+"""Most blocks that are written as one row group."""
 
 SPAN_ROWS = 1 << 20
 """Rows that one task of the first pass takes, in whole row groups."""
@@ -213,8 +224,11 @@ class Table:
                 options = copy_writer_options(original.metadata, self.vector_columns)
             columns, schema = self.vector_columns, convert_schema(self.schema, self.vector_columns, dropped)
             metadata = {**(schema.metadata or {}), JOB_KEY: job.encode()}
-            with pq.ParquetWriter(temporary, schema.with_metadata(metadata), **options) as writer:
-                yield lambda batch, x: writer.write_batch(replace_vector_columns(batch, x, columns, schema), len(batch))
+            with (
+                pq.ParquetWriter(temporary, schema.with_metadata(metadata), **options) as writer,
+                collect_groups(writer, part.groups, GROUP_BLOCKS * self.block_rows) as write,
+            ):
+                yield lambda batch, x: write(replace_vector_columns(batch, x, columns, schema))
 
     @property
     def _columns_read(self) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from recveil.core.errors import DataError, UsageError
 from recveil.data.io.formats.registry import PARQUET_ENDINGS
 from recveil.streaming.engines import raise_if_stopped
 
-__all__ = ["JOB_KEY", "is_finished", "open_parquet", "list_part_files", "read_batches", "copy_writer_options"]
+__all__ = ["JOB_KEY", "collect_groups", "is_finished", "open_parquet", "list_part_files", "read_batches", "copy_writer_options"]
 
 JOB_KEY = b"recveil.job"
 """Key in the footer of a written part under which it names its job."""
@@ -89,6 +90,34 @@ def copy_writer_options(metadata: pq.FileMetaData, vectors: Sequence[str]) -> di
         "write_statistics": [p for p, c in paths.items() if c.is_stats_set],
         "use_compliant_nested_type": not any(p.endswith(".list.item") for p in paths),
     }
+
+
+@contextmanager
+def collect_groups(
+    writer: pq.ParquetWriter, groups: Sequence[int], max_rows: int
+) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    """Collect batches and write them as row groups, which end where those of another file do, or sooner.
+
+    Args:
+        writer: writer of the file.
+        groups: rows of each row group of the other file.
+        max_rows: rows from which a row group is written.
+
+    Yields:
+        A function that takes one batch; batches do not span two groups of the other file.
+    """
+    ends, waiting, rows = set(accumulate(groups)), [], 0
+
+    def take_batch(batch: pa.RecordBatch) -> None:
+        nonlocal rows
+        waiting.append(batch)
+        rows += len(batch)
+        collected = sum(map(len, waiting))
+        if collected >= max_rows or rows in ends:
+            writer.write_table(pa.Table.from_batches(waiting), collected)
+            waiting.clear()
+
+    yield take_batch
 
 
 @contextmanager
