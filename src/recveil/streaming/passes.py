@@ -32,6 +32,7 @@ from recveil.transport.moments import Moments, MomentSum
 __all__ = [
     "CellState",
     "GatherTask",
+    "MeasureTask",
     "PartOutput",
     "RowTask",
     "SampleTask",
@@ -176,6 +177,24 @@ class GatherTask:
             if limits is not None:
                 sketches.append(Sketch.from_block(block.x, cells, block.start, limits, self.seed))
         return CellState(total.compute_moments(), Sketch.join(sketches) if sketches else None)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureTask:
+    """Measurement of the moments of every `step`-th row of a span; all rows must be finite."""
+
+    table: Table
+    step: int
+
+    def __call__(self, span: Span) -> Moments:
+        """Measure one span."""
+        total = MomentSum(1, self.table.d, torch.device("cpu"))
+        for block in self.table.read_blocks(span, ()):
+            if not np.isfinite(block.x).all():
+                _raise_not_finite(block, span.part, self.table)
+            rows = block.x[-block.start % self.step :: self.step]
+            total.add_rows(view_as_tensor(rows), np.zeros(len(rows), dtype=np.int16))
+        return total.compute_moments()
 
 
 @dataclass(frozen=True, eq=False)
