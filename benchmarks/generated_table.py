@@ -2,9 +2,9 @@
 
     python benchmarks/generated_table.py [--rows 1000000 10000000 100000000] [--cores 2] [--folder DIR]
 
-Every pass draws the same rows again, block by block, so neither the table nor the output is stored; what is on disk are
-the hashes of the ids, 8 bytes for each row. `generate` is the cost of drawing the rows of both passes alone, and is part
-of that of `gaussian`. Each size runs in a process of its own; imports are not counted.
+Every pass draws the same rows again, block by block, so neither the table nor the output is stored; on disk are the
+hashes of the ids, 8 bytes for each row. `generate` is the cost of drawing the rows of both passes alone, and is part of
+that of `gaussian`. Each size runs in a process of its own; imports are not counted.
 """
 
 import os

@@ -1,7 +1,8 @@
 """Ids as 64-bit hashes: to draw users, to look them up, and to find repeated ids in little memory.
 
-Whole numbers are hashed as themselves, so ids in order stay in order. Two of n distinct texts collide with a probability of n^2 / 2^65 (3 in 10,000 for a
-hundred million); code that finds equal hashes therefore compares the texts.
+Whole numbers are hashed as themselves, so ids in order stay in order. Two of n distinct texts collide with a
+probability of n^2 / 2^65 (3 in 10,000 for a hundred million); code that finds equal hashes therefore compares the
+texts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from recveil.data.io.ids import Ids, normalize_ids
 
-__all__ = ["Hashes", "find_repeated_hashes", "hash_ids", "mix_bits"]
+__all__ = ["Hashes", "find_bounds", "find_repeated_hashes", "hash_ids", "mix_bits"]
 
 Hashes = NDArray[np.uint64]
 
@@ -82,7 +83,7 @@ def find_repeated_hashes(runs: Sequence[Path], rows: int) -> Hashes:
     """
     slices = max(1, -(-rows // SLICE_HASHES))
     mapped = [np.memmap(run, np.uint64, "r") for run in runs if run.stat().st_size]
-    bounds = _find_bounds(mapped, slices)
+    bounds = find_bounds(mapped, slices)
     cuts = [[0, *np.searchsorted(run, bounds), len(run)] for run in mapped]
     repeated = [np.empty(0, np.uint64)]
     for i in range(len(bounds) + 1):
@@ -91,7 +92,7 @@ def find_repeated_hashes(runs: Sequence[Path], rows: int) -> Hashes:
     return np.unique(np.concatenate(repeated))
 
 
-def _find_bounds(runs: Sequence[Hashes], slices: int) -> Hashes:
+def find_bounds(runs: Sequence[Hashes], slices: int) -> Hashes:
     """Find hashes that divide all runs together into slices of about the same size."""
     step = max(1, SLICE_HASHES // SAMPLES_PER_SLICE)
     sample = np.sort(np.concatenate([run[::step] for run in runs]))

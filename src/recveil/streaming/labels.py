@@ -25,7 +25,7 @@ from recveil.streaming.id_hashes import Hashes, hash_ids
 from recveil.streaming.target_columns import check_target_column, find_id_column, read_columns, simplify_values
 from recveil.streaming.value_counts import COUNT_COLUMN, count_values, merge_values
 
-__all__ = ["AttributeSource", "Labels", "Target", "check_targets", "build_labels"]
+__all__ = ["AttributeSource", "Labels", "Target", "build_labels", "check_targets", "sort_by_hash"]
 
 MAX_CELLS = 4_000
 """Combinations of classes."""
@@ -227,14 +227,14 @@ def _build_lookup(source: AttributeSource, key: str, targets: Sequence[Target], 
     for rows in read_columns(source.path, [key, *source.names]):
         hash_parts.append(hash_ids(rows.column(key), source.path, text=text))
         cell_parts.append(_encode_cells(targets, rows))
-    hashes, cells = _sort_by_hash(np.concatenate(hash_parts), np.concatenate(cell_parts))
+    hashes, cells = sort_by_hash(np.concatenate(hash_parts), np.concatenate(cell_parts))
     repeats = int((hashes[1:] == hashes[:-1]).sum())
     if repeats:
         raise DataError(f"{source.path} has {repeats} users more than once. Keep one row for each.")
     return CellLookup(hashes, cells, text)
 
 
-def _sort_by_hash(hashes: Hashes, cells: NDArray[np.int16]) -> tuple[Hashes, NDArray[np.int16]]:
+def sort_by_hash(hashes: Hashes, cells: NDArray[np.int16]) -> tuple[Hashes, NDArray[np.int16]]:
     """Sort both by the hashes.
 
     Hashes that leave 16 bits free, as whole numbers commonly do, are sorted as one number with their cells: a fifth of

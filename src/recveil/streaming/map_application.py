@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics
-from recveil.streaming.block_table import view_as_tensor
+from recveil.streaming.vector_layout import view_as_tensor
 
 __all__ = ["RowMap", "apply_cell_map", "measure_displacement"]
 

@@ -15,7 +15,15 @@ from recveil.core.errors import DataError, UsageError
 from recveil.data.io.formats.registry import PARQUET_ENDINGS
 from recveil.streaming.engines import raise_if_stopped
 
-__all__ = ["JOB_KEY", "collect_groups", "is_finished", "open_parquet", "list_part_files", "read_batches", "copy_writer_options"]
+__all__ = [
+    "JOB_KEY",
+    "copy_writer_options",
+    "is_finished",
+    "list_part_files",
+    "open_parquet",
+    "read_batches",
+    "write_groups",
+]
 
 JOB_KEY = b"recveil.job"
 """Key in the footer of a written part under which it names its job."""
@@ -93,13 +101,15 @@ def copy_writer_options(metadata: pq.FileMetaData, vectors: Sequence[str]) -> di
 
 
 @contextmanager
-def collect_groups(
-    writer: pq.ParquetWriter, groups: Sequence[int], max_rows: int
+def write_groups(
+    path: Path, schema: pa.Schema, options: dict[str, Any], groups: Sequence[int], max_rows: int
 ) -> Iterator[Callable[[pa.RecordBatch], None]]:
-    """Collect batches and write them as row groups, which end where those of another file do, or sooner.
+    """Write a file whose row groups end where those of another file do, or sooner.
 
     Args:
-        writer: writer of the file.
+        path: file to write.
+        schema: its columns.
+        options: options of the writer.
         groups: rows of each row group of the other file.
         max_rows: rows from which a row group is written.
 
@@ -117,7 +127,8 @@ def collect_groups(
             writer.write_table(pa.Table.from_batches(waiting), collected)
             waiting.clear()
 
-    yield take_batch
+    with pq.ParquetWriter(path, schema, **options) as writer:
+        yield take_batch
 
 
 @contextmanager

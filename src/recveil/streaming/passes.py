@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from recveil.core.errors import DataError
 from recveil.core.files import write_atomically
 from recveil.core.types import IntArray
-from recveil.streaming.block_table import Block, Span, Table, TablePart, view_as_tensor
+from recveil.streaming.block_table import Block, Span, Table, TablePart
 from recveil.streaming.engines import read_ahead
 from recveil.streaming.id_hashes import Hashes, find_repeated_hashes, hash_ids
 from recveil.streaming.labels import Labels
@@ -26,6 +26,7 @@ from recveil.streaming.parquet_parts import is_finished
 from recveil.streaming.sketch import Sketch
 from recveil.streaming.target_columns import convert_views
 from recveil.streaming.value_counts import count_values, merge_values
+from recveil.streaming.vector_layout import view_as_tensor
 from recveil.streaming.work_folder import explain_full_disk
 from recveil.transport.moments import Moments, MomentSum
 

@@ -263,7 +263,9 @@ class ScoreMap:
     def _turns(self) -> list[ScoreTurn]:
         """The maps of the single scores in single precision."""
         singles = ("means", "A", "m")
-        return [replace(t, **{name: getattr(t, name).astype(np.float32) for name in singles}) for t in self.list_turns()]
+        return [
+            replace(t, **{name: getattr(t, name).astype(np.float32) for name in singles}) for t in self.list_turns()
+        ]
 
     def list_turns(self) -> list[ScoreTurn]:
         """List the maps of the single scores, in turn."""
