@@ -31,6 +31,9 @@ JOB_KEY = b"recveil.job"
 MAX_UNBUFFERED_BYTES = 128 << 20
 """Larger files are read through a buffer, page by page, since their row groups may be large."""
 
+VALUES_PER_STEP = 1 << 16
+"""Values of a column that are encoded at once; Arrow's 1,024 take a tenth longer."""
+
 
 def list_part_files(path: Path) -> list[Path]:
     """List the Parquet files of a folder by name, or the one file.
@@ -127,7 +130,7 @@ def write_groups(
             writer.write_table(pa.Table.from_batches(waiting), collected)
             waiting.clear()
 
-    with pq.ParquetWriter(path, schema, **options) as writer:
+    with pq.ParquetWriter(path, schema, **options, write_batch_size=VALUES_PER_STEP) as writer:
         yield take_batch
 
 
