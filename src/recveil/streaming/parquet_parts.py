@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
@@ -105,7 +105,7 @@ def copy_writer_options(metadata: pq.FileMetaData, vectors: Sequence[str]) -> di
 
 @contextmanager
 def write_groups(
-    path: Path, schema: pa.Schema, options: dict[str, Any], groups: Sequence[int], max_rows: int
+    path: Path, schema: pa.Schema, options: Mapping[str, Any], groups: Sequence[int], max_rows: int
 ) -> Iterator[Callable[[pa.RecordBatch], None]]:
     """Write a file whose row groups end where those of another file do, or sooner.
 
