@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from recveil.core.errors import UsageError
+from recveil.core.errors import DataError, UsageError
 from recveil.defenses.embeddings.fitted_maps import AffineMap, FittedMap
+from recveil.streaming import applied_table, block_table
 from recveil.streaming.applied_table import apply_to_table, count_unknown, measure_moments
 from recveil.streaming.block_table import open_table
 from recveil.streaming.engines import ThreadEngine
@@ -71,6 +72,23 @@ def test_moments_are_those_of_all_parts(folder: Path) -> None:
     x = np.arange(12).reshape(6, 2)
     np.testing.assert_allclose(moments.mean[0], x.mean(0))
     np.testing.assert_allclose(moments.covariance[0], np.cov(x.T, bias=True))
+
+
+def test_of_many_users_some_are_measured_whatever_the_blocks_but_all_are_looked_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(applied_table, "MEASURED_USERS", 3)
+    x = np.arange(12).reshape(6, 2)
+    for size in (8, 16, 1 << 20):
+        monkeypatch.setattr(block_table, "BLOCK_BYTES", size)
+        moments = measure_moments(open_table(folder / "users"), ThreadEngine())
+        assert moments.n.tolist() == [3]
+        np.testing.assert_allclose(moments.mean[0], x[::2].mean(0))
+    users = pq.read_table(folder / "users" / "1.parquet")
+    broken = pa.FixedSizeListArray.from_arrays(pa.array([1, 2, 3, 4, np.nan, 6], pa.float32()), 2)
+    pq.write_table(users.set_column(2, "embedding", broken), folder / "users" / "1.parquet")
+    with pytest.raises(DataError, match="the first in row 2"):
+        measure_moments(open_table(folder / "users"), ThreadEngine())
 
 
 def test_users_are_counted_by_attribute() -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from recveil.core.errors import DataError, UsageError
 from recveil.streaming import block_table as module
-from recveil.streaming.block_table import Span, Table, open_table, view_as_tensor
+from recveil.streaming.block_table import Span, Table, open_table
 from recveil.streaming.parquet_parts import is_finished
+from recveil.streaming.vector_layout import view_as_tensor
 
 
 def whole(table: Table, columns: list[str]) -> np.ndarray:
@@ -68,6 +69,19 @@ def test_other_columns_and_row_groups_go_through_as_they_are(make: Callable[...,
     assert first.num_row_groups == second.num_row_groups
     assert is_finished(tmp_path / "out" / "part-1.parquet", "job")
     assert not is_finished(tmp_path / "out" / "part-1.parquet", "another job")
+
+
+@pytest.mark.parametrize(("blocks", "expected"), [(8, [400, 400, 200]), (2, [200] * 5)])
+def test_row_groups_are_those_of_the_table_whatever_the_blocks(
+    make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int, expected: list[int]
+) -> None:
+    monkeypatch.setattr(module, "BLOCK_BYTES", 100 * 4 * 5)
+    monkeypatch.setattr(module, "GROUP_BLOCKS", blocks)
+    world = make()
+    back = copied(open_table(world.path), tmp_path / "out")
+    assert back.column("user_id").to_pylist() == world.ids.tolist()
+    meta = pq.read_metadata(tmp_path / "out" / "part-1.parquet")
+    assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == expected
 
 
 @pytest.mark.parametrize("form", ["list", "large_list", "double", "numbered"])

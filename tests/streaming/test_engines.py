@@ -6,8 +6,10 @@ import threading
 from dataclasses import dataclass
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from recveil.core.progress import RowCount, report_progress
 from recveil.streaming.engines import ThreadEngine, merge_in_tree, read_ahead
@@ -82,3 +84,14 @@ def test_a_consumer_that_stops_early_leaves_no_thread() -> None:
     assert next(got) == 0
     got.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_libraries_compute_on_one_thread_in_a_task(workers: int) -> None:
+    def count_threads(task: Piece) -> set[int]:
+        pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+        return {torch.get_num_threads(), *pools}
+
+    with threadpool_limits(2):
+        counted = ThreadEngine(workers).reduce(count_threads, [Piece(i) for i in range(3)], set.union, "counting")
+    assert counted == {1}

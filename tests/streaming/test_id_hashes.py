@@ -54,3 +54,17 @@ def test_repeated_hashes_are_found_across_runs(tmp_path: Path, piece: int, monke
     assert len(find_repeated_hashes(runs, 200)) == 0
     np.sort(every[[3, 150, 150]]).tofile(runs[2])
     np.testing.assert_array_equal(find_repeated_hashes(runs, 203), np.sort(every[[3, 150]]))
+
+
+def test_whole_numbers_are_cut_into_slices_of_the_same_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing, "SLICE_HASHES", 1 << 11)
+    ids = np.concatenate([np.arange(30_000), [-5, 2**62, 17, 17, 17]])
+    runs = [tmp_path / "a", tmp_path / "b"]
+    for run, part in zip(runs, np.array_split(ids, 2), strict=True):
+        np.sort(hash_ids(pa.array(part), "")).tofile(run)
+    mapped = [np.fromfile(run, np.uint64) for run in runs]
+    bounds = hashing.find_bounds(mapped, 15)
+    sizes = np.diff(np.searchsorted(np.sort(np.concatenate(mapped)), bounds), prepend=0, append=len(ids))
+    assert len(sizes) == 15
+    assert sizes.max() < 3_000
+    np.testing.assert_array_equal(find_repeated_hashes(runs, len(ids)), [17])

@@ -15,7 +15,7 @@ import pytest
 from recveil.core.errors import DataError, UsageError
 from recveil.data.io.user_tables import read_attributes
 from recveil.streaming.block_table import Table, open_table
-from recveil.streaming.labels import AttributeSource, Labels, build_labels
+from recveil.streaming.labels import AttributeSource, Labels, build_labels, sort_by_hash
 from recveil.streaming.value_counts import count_values, merge_values
 
 
@@ -66,6 +66,18 @@ def test_another_table_is_joined_by_id_however_it_is_ordered(
     assert (wanted < 0).sum() > 500
     np.testing.assert_array_equal(codes(labels, rows)[:, 0], wanted)
     assert labels.columns == ["user_id"]
+
+
+@pytest.mark.parametrize("spread", [2**40, 2**63])
+def test_ids_are_sorted_with_their_cells_whether_they_leave_room_for_them_or_not(spread: int) -> None:
+    rng = np.random.default_rng(0)
+    hashes = np.unique(rng.integers(0, spread, 500, dtype=np.uint64) + np.uint64(3))
+    cells = rng.integers(0, 4_000, len(hashes)).astype(np.int16)
+    order = rng.permutation(len(hashes))
+    got = sort_by_hash(hashes[order], cells[order])
+    np.testing.assert_array_equal(got[0], hashes)
+    np.testing.assert_array_equal(got[1], cells)
+    assert got[1].dtype == np.int16
 
 
 def _one(folder: Path, tmp_path: Path) -> Path:

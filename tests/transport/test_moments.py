@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recveil.transport import moments
-from recveil.transport.moments import Moments
+from recveil.transport.moments import Moments, MomentSum
 
 
 def table(seed: int, n: int, d: int, K: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -114,3 +114,15 @@ def test_moments_are_carried_by_affine_maps_like_the_rows() -> None:
     x, codes = x[known], codes[known]
     moved = torch.einsum("ni,nij->nj", x - center[codes], A[codes]) + m[codes]
     assert_same(Moments.from_rows(x, codes, 2).apply_affine(center, A, m), Moments.from_rows(moved, codes, 2))
+
+
+def test_blocks_add_up_to_the_table_and_numbers_that_are_not_finite_are_noticed() -> None:
+    x, codes = table(5, 90, 3, 3)
+    total = MomentSum(3, 3, x.device)
+    for start in (0, 40, 41):
+        end = {0: 40, 40: 41, 41: 90}[start]
+        total.add_rows(x[start:end].float(), codes[start:end].numpy().astype(np.int16))
+    assert total.is_finite()
+    assert_same(total.compute_moments(), Moments.from_rows(x.float(), codes, 3))
+    total.add_rows(torch.full((1, 3), torch.inf), np.zeros(1, dtype=np.int16))
+    assert not total.is_finite()

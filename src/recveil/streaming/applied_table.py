@@ -20,10 +20,13 @@ from recveil.streaming.cloaked_table import scan_labels
 from recveil.streaming.engines import TaskEngine
 from recveil.streaming.jobs import compute_job_id, locate_work_folder, plan_outputs, remove_leftovers
 from recveil.streaming.labels import AttributeSource, Labels, check_targets
-from recveil.streaming.passes import CellState, GatherTask, WriteTask
+from recveil.streaming.passes import MeasureTask, WriteTask
 from recveil.transport.moments import Moments
 
 __all__ = ["apply_to_table", "count_unknown", "measure_moments"]
+
+MEASURED_USERS = 250_000
+"""Users that are enough to compare a table with that of the fit; from twice as many on, not all are measured."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,9 @@ class _SavedCells:
 
 
 def measure_moments(table: Table, engine: TaskEngine) -> Moments:
-    """Measure count, mean and scatter of all vectors; vectors that are not finite are an error."""
-    gather = GatherTask(table, Labels((), table.id_column), None, 0)
-    return engine.reduce(gather, table.list_spans(), CellState.merge, "comparing users").moments
+    """Measure count, mean and scatter of vectors at equal distances; a vector that is not finite is an error."""
+    task = MeasureTask(table, max(1, table.rows // MEASURED_USERS))
+    return engine.reduce(task, table.list_spans(), Moments.merge, "comparing users")
 
 
 def apply_to_table(

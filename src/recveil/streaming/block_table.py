@@ -13,9 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-import torch
-import torch.utils.dlpack
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError, UsageError
@@ -26,7 +23,14 @@ from recveil.data.io.vector_columns import is_list, require_names
 from recveil.data.io.vectors import Layout, parse_vectors
 from recveil.streaming.engines import raise_if_stopped
 from recveil.streaming.npy_files import read_npy_header, read_npy_rows, write_npy_header
-from recveil.streaming.parquet_parts import JOB_KEY, copy_writer_options, list_part_files, open_parquet, read_batches
+from recveil.streaming.parquet_parts import (
+    JOB_KEY,
+    copy_writer_options,
+    list_part_files,
+    open_parquet,
+    read_batches,
+    write_groups,
+)
 from recveil.streaming.vector_layout import (
     convert_schema,
     extract_vectors,
@@ -36,10 +40,14 @@ from recveil.streaming.vector_layout import (
     replace_vector_columns,
 )
 
-__all__ = ["Block", "Span", "Table", "TablePart", "open_table", "view_as_tensor"]
+__all__ = ["Block", "Span", "Table", "TablePart", "open_table"]
 
-BLOCK_BYTES = 32 << 20
-"""Bytes of vectors that are read at once."""
+BLOCK_BYTES = 4 << 20
+"""Bytes of vectors that are read at once: allocators hand buffers of this size out again, larger ones come from the
+system as fresh pages, which cost as much as the products."""
+
+GROUP_BLOCKS = 8
+"""Most blocks that are written as one row group."""
 
 SPAN_ROWS = 1 << 20
 """Rows that one task of the first pass takes, in whole row groups."""
@@ -213,8 +221,9 @@ class Table:
                 options = copy_writer_options(original.metadata, self.vector_columns)
             columns, schema = self.vector_columns, convert_schema(self.schema, self.vector_columns, dropped)
             metadata = {**(schema.metadata or {}), JOB_KEY: job.encode()}
-            with pq.ParquetWriter(temporary, schema.with_metadata(metadata), **options) as writer:
-                yield lambda batch, x: writer.write_batch(replace_vector_columns(batch, x, columns, schema), len(batch))
+            schema, max_rows = schema.with_metadata(metadata), GROUP_BLOCKS * self.block_rows
+            with write_groups(temporary, schema, options, part.groups, max_rows) as write:
+                yield lambda batch, x: write(replace_vector_columns(batch, x, columns, schema))
 
     @property
     def _columns_read(self) -> tuple[str, ...]:
@@ -239,12 +248,6 @@ class Table:
             x = read_npy_rows(self.path, header, start, size) if vectors else np.empty((size, 0), np.float32)
             ids = pa.array(np.arange(start, start + size)) if self.ids is None else self.ids.slice(start, size)
             yield Block(start, pa.record_batch({self.id_column: ids}), x)
-
-
-def view_as_tensor(x: FloatArray) -> torch.Tensor:
-    """View an array as a tensor without a copy; the tensor must not be written to."""
-    tensor: torch.Tensor = torch.utils.dlpack.from_dlpack(x)  # unlike from_numpy it takes read-only arrays
-    return tensor
 
 
 def open_table(path: str | Path, ids: pa.Array | None = None, layout: Layout | None = None) -> Table:

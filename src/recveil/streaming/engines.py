@@ -10,22 +10,20 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from queue import Full, Queue
 from threading import Event, Thread
 from typing import Any, Protocol, TypeVar
 
-import torch
-
+from recveil.core.device import use_one_thread
 from recveil.core.progress import RowCount, track_progress
 
 __all__ = [
     "TaskEngine",
     "TaskStopped",
     "ThreadEngine",
-    "limit_torch_threads",
     "merge_in_tree",
     "raise_if_stopped",
     "read_ahead",
@@ -89,7 +87,7 @@ class ThreadEngine:
 
     def _run_in_order(self, work: Callable[[Task], S], tasks: Sequence[Task], label: str) -> Iterator[S]:
         """Yield the result of each task in the order of the tasks."""
-        with limit_torch_threads(), ThreadPoolExecutor(self.workers) as pool:
+        with use_one_thread(), ThreadPoolExecutor(self.workers) as pool:
             waiting: deque[tuple[Task, Future[S]]] = deque()
             remaining = iter(tasks)
             results: list[S] = []
@@ -141,17 +139,6 @@ def merge_in_tree(states: Iterable[S], merge: Callable[[S, S], S]) -> S:
     while stack:
         total = merge(stack.pop()[1], total)
     return total
-
-
-@contextmanager
-def limit_torch_threads() -> Iterator[None]:
-    """Run torch on one thread within this block; the tasks already run on several."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
 
 
 def read_ahead(items: Iterable[S], depth: int = 2) -> Iterator[S]:

@@ -1,7 +1,8 @@
 """Ids as 64-bit hashes: to draw users, to look them up, and to find repeated ids in little memory.
 
-Whole numbers have distinct hashes. Two of n distinct texts collide with a probability of n^2 / 2^65 (3 in 10,000 for a
-hundred million); code that finds equal hashes therefore compares the texts.
+Whole numbers are hashed as themselves, so ids in order stay in order. Two of n distinct texts collide with a
+probability of n^2 / 2^65 (3 in 10,000 for a hundred million); code that finds equal hashes therefore compares the
+texts.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from numpy.typing import NDArray
 
 from recveil.data.io.ids import Ids, normalize_ids
 
-__all__ = ["Hashes", "find_repeated_hashes", "hash_ids", "mix_bits"]
+__all__ = ["Hashes", "find_bounds", "find_repeated_hashes", "hash_ids", "mix_bits"]
 
 Hashes = NDArray[np.uint64]
 
 SLICE_HASHES = 1 << 22
 """Hashes that are compared at once."""
+
+SAMPLES_PER_SLICE = 1 << 10
+"""Hashes looked at for each slice to find where it ends."""
 
 
 def mix_bits(numbers: NDArray[np.uint64] | NDArray[np.int64], seed: int = 0) -> Hashes:
@@ -50,7 +54,7 @@ def hash_ids(ids: Ids, where: str | Path, *, text: bool = False) -> Hashes:
     """
     array = normalize_ids(ids, where)
     if pa.types.is_integer(array.type) and not text:
-        return mix_bits(np.asarray(array.to_numpy()))
+        return np.asarray(array.to_numpy()).view(np.uint64)
     return _hash_texts(array.cast(pa.large_string()))
 
 
@@ -78,11 +82,18 @@ def find_repeated_hashes(runs: Sequence[Path], rows: int) -> Hashes:
     One slice of their range is in memory at a time.
     """
     slices = max(1, -(-rows // SLICE_HASHES))
-    bounds = [np.uint64(i * (2**64 - 1) // slices) for i in range(1, slices)]
     mapped = [np.memmap(run, np.uint64, "r") for run in runs if run.stat().st_size]
+    bounds = find_bounds(mapped, slices)
     cuts = [[0, *np.searchsorted(run, bounds), len(run)] for run in mapped]
     repeated = [np.empty(0, np.uint64)]
-    for i in range(slices):
+    for i in range(len(bounds) + 1):
         here = np.sort(np.concatenate([run[c[i] : c[i + 1]] for run, c in zip(mapped, cuts, strict=True)]))
         repeated.append(here[1:][here[1:] == here[:-1]])
     return np.unique(np.concatenate(repeated))
+
+
+def find_bounds(runs: Sequence[Hashes], slices: int) -> Hashes:
+    """Find hashes that divide all runs together into slices of about the same size."""
+    step = max(1, SLICE_HASHES // SAMPLES_PER_SLICE)
+    sample = np.sort(np.concatenate([run[::step] for run in runs]))
+    return np.unique(sample[[i * len(sample) // slices for i in range(1, slices)]])

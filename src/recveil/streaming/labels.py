@@ -25,7 +25,7 @@ from recveil.streaming.id_hashes import Hashes, hash_ids
 from recveil.streaming.target_columns import check_target_column, find_id_column, read_columns, simplify_values
 from recveil.streaming.value_counts import COUNT_COLUMN, count_values, merge_values
 
-__all__ = ["AttributeSource", "Labels", "Target", "check_targets", "build_labels"]
+__all__ = ["AttributeSource", "Labels", "Target", "build_labels", "check_targets", "sort_by_hash"]
 
 MAX_CELLS = 4_000
 """Combinations of classes."""
@@ -227,13 +227,25 @@ def _build_lookup(source: AttributeSource, key: str, targets: Sequence[Target], 
     for rows in read_columns(source.path, [key, *source.names]):
         hash_parts.append(hash_ids(rows.column(key), source.path, text=text))
         cell_parts.append(_encode_cells(targets, rows))
-    hashes, cells = np.concatenate(hash_parts), np.concatenate(cell_parts)
-    order = np.argsort(hashes)
-    hashes, cells = hashes[order], cells[order]
+    hashes, cells = sort_by_hash(np.concatenate(hash_parts), np.concatenate(cell_parts))
     repeats = int((hashes[1:] == hashes[:-1]).sum())
     if repeats:
         raise DataError(f"{source.path} has {repeats} users more than once. Keep one row for each.")
     return CellLookup(hashes, cells, text)
+
+
+def sort_by_hash(hashes: Hashes, cells: NDArray[np.int16]) -> tuple[Hashes, NDArray[np.int16]]:
+    """Sort both by the hashes.
+
+    Hashes that leave 16 bits free, as whole numbers commonly do, are sorted as one number with their cells: a fifth of
+    the time.
+    """
+    least = hashes.min(initial=2**64 - 1)
+    if len(hashes) and int(hashes.max()) - int(least) < 2**48:
+        both = np.sort((hashes - least) << np.uint64(16) | cells.astype(np.uint64))
+        return (both >> np.uint64(16)) + least, both.astype(np.uint16).astype(np.int16)
+    order = np.argsort(hashes)
+    return hashes[order], cells[order]
 
 
 def _build_targets(counted: pa.Table, source: AttributeSource) -> tuple[tuple[Target, ...], tuple[str, ...]]:

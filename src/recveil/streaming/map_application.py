@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics
-from recveil.streaming.block_table import view_as_tensor
+from recveil.streaming.vector_layout import view_as_tensor
 
 __all__ = ["RowMap", "apply_cell_map", "measure_displacement"]
 
@@ -28,18 +28,16 @@ class RowMap(Protocol):
 def apply_cell_map(cell_map: RowMap, x: NDArray[np.float32], cells: NDArray[np.int16]) -> NDArray[np.float32]:
     """Carry each row by the map of its cell.
 
-    Rows are grouped by cell a few thousand at a time, so that each cell is one matrix product.
+    Rows are grouped by cell, so that a few thousand rows of one cell are one matrix product.
     """
     rows_in = view_as_tensor(x)
     # From Arrow's pool, which hands the same memory out again: fresh pages cost as much as the products.
     out = torch.frombuffer(pa.allocate_buffer(max(x.nbytes, 4)), dtype=torch.float32)[: x.size].view(x.shape)
-    for start in range(0, len(x), BLOCK_ROWS):
-        here = cells[start : start + BLOCK_ROWS]
-        order = np.argsort(here, kind="stable")
-        present, first = np.unique(here[order], return_index=True)
-        for cell, rows in zip(present.tolist(), np.split(order, first[1:]), strict=True):
-            at = torch.from_numpy(rows + start)
-            out[at] = cell_map.carry_rows(rows_in[at], cell)
+    order = np.argsort(cells, kind="stable")
+    present, first = np.unique(cells[order], return_index=True)
+    for cell, start, end in zip(present.tolist(), first, [*first[1:], len(order)], strict=False):
+        for rows in torch.split(torch.from_numpy(order[start:end]), BLOCK_ROWS):
+            out.index_copy_(0, rows, cell_map.carry_rows(torch.index_select(rows_in, 0, rows), cell))
     return np.asarray(out)
 
 

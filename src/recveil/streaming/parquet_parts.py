@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,24 @@ from recveil.core.errors import DataError, UsageError
 from recveil.data.io.formats.registry import PARQUET_ENDINGS
 from recveil.streaming.engines import raise_if_stopped
 
-__all__ = ["JOB_KEY", "is_finished", "open_parquet", "list_part_files", "read_batches", "copy_writer_options"]
+__all__ = [
+    "JOB_KEY",
+    "copy_writer_options",
+    "is_finished",
+    "list_part_files",
+    "open_parquet",
+    "read_batches",
+    "write_groups",
+]
 
 JOB_KEY = b"recveil.job"
 """Key in the footer of a written part under which it names its job."""
 
 MAX_UNBUFFERED_BYTES = 128 << 20
 """Larger files are read through a buffer, page by page, since their row groups may be large."""
+
+VALUES_PER_STEP = 1 << 16
+"""Values of a column that are encoded at once; Arrow's 1,024 take a tenth longer."""
 
 
 def list_part_files(path: Path) -> list[Path]:
@@ -89,6 +101,37 @@ def copy_writer_options(metadata: pq.FileMetaData, vectors: Sequence[str]) -> di
         "write_statistics": [p for p, c in paths.items() if c.is_stats_set],
         "use_compliant_nested_type": not any(p.endswith(".list.item") for p in paths),
     }
+
+
+@contextmanager
+def write_groups(
+    path: Path, schema: pa.Schema, options: Mapping[str, Any], groups: Sequence[int], max_rows: int
+) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    """Write a file whose row groups end where those of another file do, or sooner.
+
+    Args:
+        path: file to write.
+        schema: its columns.
+        options: options of the writer.
+        groups: rows of each row group of the other file.
+        max_rows: rows from which a row group is written.
+
+    Yields:
+        A function that takes one batch; batches do not span two groups of the other file.
+    """
+    ends, waiting, rows = set(accumulate(groups)), [], 0
+
+    def take_batch(batch: pa.RecordBatch) -> None:
+        nonlocal rows
+        waiting.append(batch)
+        rows += len(batch)
+        collected = sum(map(len, waiting))
+        if collected >= max_rows or rows in ends:
+            writer.write_table(pa.Table.from_batches(waiting), collected)
+            waiting.clear()
+
+    with pq.ParquetWriter(path, schema, **options, write_batch_size=VALUES_PER_STEP) as writer:
+        yield take_batch
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from recveil.core.errors import DataError
 from recveil.core.files import write_atomically
 from recveil.core.types import IntArray
-from recveil.streaming.block_table import Block, Span, Table, TablePart, view_as_tensor
+from recveil.streaming.block_table import Block, Span, Table, TablePart
 from recveil.streaming.engines import read_ahead
 from recveil.streaming.id_hashes import Hashes, find_repeated_hashes, hash_ids
 from recveil.streaming.labels import Labels
@@ -26,12 +26,14 @@ from recveil.streaming.parquet_parts import is_finished
 from recveil.streaming.sketch import Sketch
 from recveil.streaming.target_columns import convert_views
 from recveil.streaming.value_counts import count_values, merge_values
+from recveil.streaming.vector_layout import view_as_tensor
 from recveil.streaming.work_folder import explain_full_disk
-from recveil.transport.moments import Moments
+from recveil.transport.moments import Moments, MomentSum
 
 __all__ = [
     "CellState",
     "GatherTask",
+    "MeasureTask",
     "PartOutput",
     "RowTask",
     "SampleTask",
@@ -166,18 +168,34 @@ class GatherTask:
 
     def __call__(self, span: Span) -> CellState:
         """Gather one span."""
-        total = None
+        total, limits = MomentSum(self.labels.n_cells, self.table.d, torch.device("cpu")), self.key_limits
+        sketches = []
         for block in self.table.read_blocks(span, self.labels.columns):
             cells = self.labels.assign_cells(block.columns, span.part.path, block.start)
-            moments = Moments.from_rows(view_as_tensor(block.x), torch.from_numpy(cells), self.labels.n_cells)
-            if not bool(torch.isfinite(moments.scatter).all()):
+            total.add_rows(view_as_tensor(block.x), cells)
+            if not total.is_finite():
                 _raise_not_finite(block, span.part, self.table)
-            limits = self.key_limits
-            sketch = None if limits is None else Sketch.from_block(block.x, cells, block.start, limits, self.seed)
-            state = CellState(moments, sketch)
-            total = state if total is None else total.merge(state)
-        assert total is not None
-        return total
+            if limits is not None:
+                sketches.append(Sketch.from_block(block.x, cells, block.start, limits, self.seed))
+        return CellState(total.compute_moments(), Sketch.join(sketches) if sketches else None)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureTask:
+    """Measurement of the moments of every `step`-th row of a span; all rows must be finite."""
+
+    table: Table
+    step: int
+
+    def __call__(self, span: Span) -> Moments:
+        """Measure one span."""
+        total = MomentSum(1, self.table.d, torch.device("cpu"))
+        for block in self.table.read_blocks(span, ()):
+            if not np.isfinite(block.x).all():
+                _raise_not_finite(block, span.part, self.table)
+            rows = block.x[-block.start % self.step :: self.step]
+            total.add_rows(view_as_tensor(rows), np.zeros(len(rows), dtype=np.int16))
+        return total.compute_moments()
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,15 +209,13 @@ class SampleTask:
 
     def __call__(self, span: Span) -> Sketch:
         """Gather one span."""
-        total = None
+        sketches = []
         for block in self.table.read_blocks(span, self.labels.columns):
             cells = self.labels.assign_cells(block.columns, span.part.path, block.start)
-            sketch = Sketch.from_block(block.x, cells, block.start, self.key_limits, self.seed)
-            if not np.isfinite(sketch.x).all():
+            sketches.append(Sketch.from_block(block.x, cells, block.start, self.key_limits, self.seed))
+            if not np.isfinite(sketches[-1].x).all():
                 _raise_not_finite(block, span.part, self.table)
-            total = sketch if total is None else total.merge(sketch)
-        assert total is not None
-        return total
+        return Sketch.join(sketches)
 
 
 @dataclass(frozen=True, eq=False)

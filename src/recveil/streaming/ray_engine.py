@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from recveil.core.device import use_one_thread
 from recveil.core.errors import RecveilError
 from recveil.core.progress import RowCount, track_progress
-from recveil.streaming.engines import limit_torch_threads
 from recveil.streaming.ray_cluster import connect_ray
 
 __all__ = ["RayTaskEngine"]
@@ -68,7 +68,7 @@ def _make_remote(ray: Any, function: Callable[..., Any]) -> Any:
 
 
 def _run_task(work: Callable[[Any], Any], task: Any) -> Any:
-    with limit_torch_threads():
+    with use_one_thread():
         return work(task)
 
 

@@ -9,6 +9,7 @@ Massart 1990).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,8 +58,13 @@ class Sketch:
 
     def merge(self, other: Sketch) -> Sketch:
         """Return the rows of both."""
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Sketch(*(np.concatenate(pair) for pair in pairs))
+        return Sketch.join([self, other])
+
+    @classmethod
+    def join(cls, sketches: Sequence[Sketch]) -> Sketch:
+        """Return the rows of all, at least one."""
+        parts = zip(*(vars(sketch).values() for sketch in sketches), strict=True)
+        return cls(*map(np.concatenate, parts))
 
     def keep_smallest(self, quota: IntArray) -> Sketch:
         """Keep the `quota[cell]` rows with the smallest keys of each cell.

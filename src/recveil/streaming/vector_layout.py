@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import torch
+import torch.utils.dlpack
 from numpy.typing import NDArray
 
 from recveil.core.errors import DataError
@@ -27,6 +29,7 @@ __all__ = [
     "has_plain_vectors",
     "keeps_number_type",
     "replace_vector_columns",
+    "view_as_tensor",
 ]
 
 MAX_MAGNITUDE = 1e15
@@ -136,6 +139,12 @@ def replace_vector_columns(
         else:
             arrays.append(pa.array(x[:, columns.index(field.name)]).cast(field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def view_as_tensor(x: FloatArray) -> torch.Tensor:
+    """View an array as a tensor without a copy; the tensor must not be written to."""
+    tensor: torch.Tensor = torch.utils.dlpack.from_dlpack(x)  # unlike from_numpy it takes read-only arrays
+    return tensor
 
 
 def check_scale(largest: float, spread: float, path: Path) -> None:

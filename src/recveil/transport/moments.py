@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-__all__ = ["Moments"]
+__all__ = ["MomentSum", "Moments"]
 
-BLOCK_ROWS = 1 << 9
+BLOCK_ROWS = 1 << 10
 """Rows converted to float64 and multiplied at a time: few enough to stay in the processor's cache."""
 
 BLOCK_ROWS_ON_GPU = 1 << 17
@@ -36,28 +38,9 @@ class Moments:
     @classmethod
     def from_rows(cls, x: torch.Tensor, codes: torch.Tensor, n_classes: int) -> Moments:
         """Compute the moments of these rows; rows with a negative code belong to no class."""
-        total = cls.make_empty(n_classes, x.shape[1], x.device)
-        for k in range(n_classes):
-            rows = (codes == k).nonzero()[:, 0]
-            if len(rows):
-                total._fill_class(k, x, rows)
-        return total
-
-    def _fill_class(self, k: int, x: torch.Tensor, rows: torch.Tensor) -> None:
-        """Write the moments of these rows into class k, which must be empty."""
-        # Subtract a pilot mean before squaring: far from zero, squares would drown the differences in rounding.
-        pilot = x[rows[:BLOCK_ROWS]].double().mean(0)
-        size = BLOCK_ROWS if x.device.type == "cpu" else BLOCK_ROWS_ON_GPU
-        first, second = self.mean[k], self.scatter[k]
-        wide = torch.empty(min(size, len(rows)), x.shape[1], dtype=torch.float64, device=x.device)
-        for part in torch.split(rows, size):
-            block = torch.sub(x[part], pilot, out=wide[: len(part)])
-            first += block.sum(0)
-            second += block.mT @ block
-        self.n[k] = len(rows)
-        first /= len(rows)
-        second -= len(rows) * torch.outer(first, first)
-        first += pilot
+        total = MomentSum(n_classes, x.shape[1], x.device)
+        total.add_rows(x, codes)
+        return total.compute_moments()
 
     @classmethod
     def make_empty(cls, n_classes: int, d: int, device: torch.device) -> Moments:
@@ -109,3 +92,62 @@ class Moments:
         """Return the moments after x -> (x - center[k]) A[k] + m[k] in each class k."""
         mean = torch.einsum("ki,kij->kj", self.mean - center, A) + m
         return Moments(self.n, mean, A.mT @ self.scatter @ A)
+
+
+class MomentSum:
+    """Sums from which the moments of blocks of rows are computed, block after block.
+
+    Rows are counted from a pilot mean, that of the first rows of their class: far from zero, squares would drown the
+    differences in rounding.
+    """
+
+    def __init__(self, n_classes: int, d: int, device: torch.device) -> None:
+        zeros = torch.zeros(n_classes, d, d, dtype=torch.float64, device=device)
+        self._n = np.zeros(n_classes, dtype=np.int64)
+        self._pilots, self._first, self._second = zeros[:, 0].clone(), zeros[:, 0].clone(), zeros
+        self._size = BLOCK_ROWS if device.type == "cpu" else BLOCK_ROWS_ON_GPU
+        self._wide = torch.empty(self._size, d, dtype=torch.float64, device=device)
+
+    def add_rows(self, x: torch.Tensor, codes: torch.Tensor | NDArray[np.int16]) -> None:
+        """Add a block of rows; rows with a negative code belong to no class."""
+        if isinstance(codes, torch.Tensor) and codes.device.type != "cpu":
+            for k in range(len(self._n)):
+                rows = (codes == k).nonzero()[:, 0]
+                if len(rows):
+                    self._add_class(k, x, rows)
+            return
+        classes = np.asarray(codes)
+        order = np.argsort(classes, kind="stable")
+        present, first = np.unique(classes[order], return_index=True)
+        for k, start, end in zip(present.tolist(), first, [*first[1:], len(order)], strict=False):
+            if k >= 0:
+                self._add_class(k, x, torch.from_numpy(order[start:end]).to(x.device))
+
+    def is_finite(self) -> bool:
+        """Whether all rows are finite."""
+        return bool(torch.isfinite(self._first).all())
+
+    def compute_moments(self) -> Moments:
+        """Compute the moments of all rows so far."""
+        n = torch.from_numpy(self._n).to(self._first)
+        first = self._first / n.clamp(min=1)[:, None]
+        scatter = self._second - n[:, None, None] * first[:, :, None] * first[:, None, :]
+        return Moments(n, first + self._pilots, scatter)
+
+    def _add_class(self, k: int, x: torch.Tensor, rows: torch.Tensor) -> None:
+        if not self._n[k]:
+            self._pilots[k] = x[rows[:BLOCK_ROWS]].double().mean(0)
+        self._n[k] += len(rows)
+        for part in torch.split(rows, self._size):
+            block = torch.sub(torch.index_select(x, 0, part), self._pilots[k], out=self._wide[: len(part)])
+            self._first[k] += block.sum(0)
+            self._second[k] += _multiply_by_itself(block)
+
+
+def _multiply_by_itself(block: torch.Tensor) -> torch.Tensor:
+    """Return block' block; NumPy computes one half of it, since both factors are the same array."""
+    if block.device.type != "cpu":
+        return block.mT @ block
+    rows = block.numpy()
+    with np.errstate(invalid="ignore"):  # whoever needs finite rows asks for `is_finite`
+        return torch.from_numpy(rows.T @ rows)

@@ -45,19 +45,27 @@ class PolarCoordinates:
     def encode(self, x: FloatArray) -> FloatArray:
         """Return the log length, the direction, and the columns that do not vary; one column more than `x`."""
         wide = np.asarray(x, dtype=np.float64)
-        values = wide[:, self.varies] / self.unit
-        length = np.linalg.norm(values, axis=1, keepdims=True)
-        direction = values / np.where(length > 0, length, 1.0)
-        return np.hstack([np.log(np.maximum(length, self.shortest)), direction, wide[:, ~self.varies]])
+        d = int(self.varies.sum())
+        out = np.empty((len(wide), wide.shape[1] + 1))
+        direction = np.divide(wide if self.varies.all() else wide[:, self.varies], self.unit, out=out[:, 1 : 1 + d])
+        length = np.linalg.norm(direction, axis=1, keepdims=True)
+        direction /= np.where(length > 0, length, 1.0)
+        out[:, :1] = np.log(np.maximum(length, self.shortest))
+        out[:, 1 + d :] = wide[:, ~self.varies]
+        return out
 
     def decode(self, encoded: FloatArray) -> FloatArray:
-        """Return the rows of these coordinates; directions get length 1 first."""
-        wide, d = np.asarray(encoded, dtype=np.float64), int(self.varies.sum())
-        direction = wide[:, 1 : 1 + d]
+        """Return the rows of these coordinates, in their precision; directions get length 1 first."""
+        d = int(self.varies.sum())
+        direction = encoded[:, 1 : 1 + d]
         length = np.linalg.norm(direction, axis=1, keepdims=True)
-        rows = np.empty((len(wide), len(self.varies)))
-        rows[:, self.varies] = direction / np.where(length > 0, length, 1.0) * np.exp(wide[:, :1]) * self.unit
-        rows[:, ~self.varies] = wide[:, 1 + d :]
+        values = direction / np.where(length > 0, length, 1.0)
+        values *= np.exp(encoded[:, :1]) * self.unit
+        if d == len(self.varies):
+            return values
+        rows = np.empty((len(encoded), len(self.varies)), dtype=encoded.dtype)
+        rows[:, self.varies] = values
+        rows[:, ~self.varies] = encoded[:, 1 + d :]
         return rows
 
     def has_shape(self, dimensions: int) -> bool:

@@ -150,7 +150,7 @@ class FittedMap:
             raise DataError(f"The map is for vectors of {self.dimensions} dimensions; got a table of shape {x.shape}.")
         if len(x) <= FEW_ROWS and device.type == "cpu":
             return self._carry_few_rows(x, codes)
-        start = torch.tensor(x, device=device).double()
+        start = torch.as_tensor(x, dtype=torch.float64, device=device)
         moved = self._encode(scale_to_norm(start, self.norm))
         for keys, stage in self.stages:
             moved = _move_to(stage, device)(moved, torch.as_tensor(find_cells(codes, keys), device=device))
@@ -185,7 +185,8 @@ def scale_to_norm(x: torch.Tensor, norm: float) -> torch.Tensor:
 
 def blend_tables(start: torch.Tensor, moved: torch.Tensor, strength: float) -> FloatArray:
     """Return the table a share `strength` of the straight way from one table to the other."""
-    out: FloatArray = torch.lerp(start, moved, strength).to(torch.float32).cpu().numpy()
+    blended = moved if strength == 1.0 else torch.lerp(start, moved, strength)
+    out: FloatArray = blended.to(torch.float32).cpu().numpy()
     return out
 
 
