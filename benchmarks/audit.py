@@ -16,6 +16,7 @@ import argparse
 import resource
 import time
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -43,13 +44,13 @@ from sklearn.utils.class_weight import compute_sample_weight
 from recveil.attacks.attribute.panels import make_panel
 from recveil.attacks.attribute.tasks import Task
 from recveil.audits.attribute.audit import audit_attribute
-from recveil.audits.attribute.folds import CrossValidation, run_attacks_on_folds
+from recveil.audits.attribute.folds import CrossValidation, FoldTrial, run_attacks_on_folds
 from recveil.core.random import make_generator
 from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
 from recveil.metrics.leakage import balanced_accuracy, compute_confusion
 from recveil.models.bprmf import BPRMF
-from recveil.testing.worlds import make_no_leak
+from recveil.testing.worlds import make_no_leak, make_planted_leak
 
 WIDTHS, RIDGES = (0.2, 0.45, 1.0), (0.3, 3.0, 30.0)
 
@@ -167,10 +168,13 @@ def ours(name: str, attack: object, x: np.ndarray, y: np.ndarray, rules: CrossVa
     """Return the CPU seconds and the balanced accuracy of one attacker of ours, inner folds included."""
     start = time.process_time()
     trials = run_attacks_on_folds(x, y, 2, {name: attack}, rules=rules, seed=0)[name]
-    seconds = time.process_time() - start
-    return seconds, float(
-        np.mean([balanced_accuracy(compute_confusion(t.test.truth, t.test.score.argmax(1), 2)) for t in trials])
-    )
+    return time.process_time() - start, score(trials)
+
+
+def score(trials: Sequence[FoldTrial]) -> float:
+    """Return the mean balanced accuracy over the folds."""
+    counts = [compute_confusion(trial.test.truth, trial.test.score.argmax(1), 2) for trial in trials]
+    return float(np.mean([balanced_accuracy(each) for each in counts]))
 
 
 def compare(x: np.ndarray, y: np.ndarray, seeds: int, attacks: dict, beside: bool) -> None:
@@ -211,6 +215,20 @@ def growth(sizes: list[int], d: int, device: str) -> None:
         print(f"\nCPU time grows as users^{np.log(costs[-1] / costs[0]) / np.log(sizes[-1] / sizes[0]):.2f}")
 
 
+def time_large_table(n: int, d: int, device: str) -> None:
+    """Print the seconds of each attacker of the full panel on a large table with a leak (5 folds, one repeat)."""
+    x, secret = make_planted_leak(n, d, 2, 1.0, rng=make_generator(0, "large"))
+    print(f"\n{n:,} x {d}, {device}\n\n| attacker | seconds | CPU s | BAcc |\n| --- | --- | --- | --- |", flush=True)
+    total = np.zeros(2)
+    for name, attack in make_panel("full", device).items():
+        start = np.array([time.monotonic(), sum(os.times()[:4])])
+        trials = run_attacks_on_folds(x, secret.codes, 2, {name: attack}, rules=CrossValidation(5, 1), seed=0)[name]
+        spent = np.array([time.monotonic(), sum(os.times()[:4])]) - start
+        total += spent
+        print(f"| {name} | {spent[0]:.1f} | {spent[1]:.1f} | {score(trials):.3f} |", flush=True)
+    print(f"| **all** | {total[0]:.1f} | {total[1]:.1f} | |", flush=True)
+
+
 def main() -> None:
     """Compare the panel with the plain loop, then measure growth."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -219,6 +237,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", default="", help="names of attackers, or 'neural'; if not given, all of the panel")
     parser.add_argument("--sizes", default="10000,100000,1000000")
+    parser.add_argument(
+        "--large", type=int, default=0, help="users of a large table for the full panel"
+    )
     parser.add_argument("--skip", default="", help="plain, panel, growth")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -233,6 +254,8 @@ def main() -> None:
         only = NEURAL if given.only == "neural" else [name for name in given.only.split(",") if name]
         chosen = {name: attacks[name] for name in only or attacks}
         compare(x, secret[known], given.seeds, chosen, "plain" not in given.skip)
+    if given.large:
+        time_large_table(given.large, 64, given.device)
     if "growth" not in given.skip:
         growth([int(n) for n in given.sizes.split(",")], 64, given.device)
 

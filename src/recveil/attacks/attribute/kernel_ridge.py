@@ -104,15 +104,18 @@ class KernelRidge:
         guesses: list[FloatArray] = [np.empty(0)] * len(tasks)
         for setting in dict.fromkeys(settings.values()):
             own = [k for k, chooser in enumerate(choosers) if settings[chooser] == setting]
+            problems = {tasks[k].train.tobytes(): k for k in own}  # inner folds of two folds may learn from the same
             gram = compute_kernel(users, users, setting)
-            known = weights[:, own].repeat_interleave(columns, 1)
-            fit = solve_ridges(gram, targets.repeat(1, len(own)), known, [setting.ridge])
+            known = weights[:, list(problems.values())].repeat_interleave(columns, 1)
+            fit = solve_ridges(gram, targets.repeat(1, len(problems)), known, [setting.ridge])
             others = np.setdiff1d(np.concatenate([tasks[k].test for k in own]), rows)
             outside = _predict(torch.as_tensor(table[others], device=users.device), users, setting, fit)
             place = np.full(len(table), -1)
             place[np.concatenate([rows, others])] = np.arange(len(rows) + len(others))
-            beliefs = torch.cat([fit.guesses[0], outside]).reshape(-1, len(own), columns)
-            for number, k in enumerate(own):
+            beliefs = torch.cat([fit.guesses[0], outside]).reshape(-1, len(problems), columns)
+            number_of = {train: number for number, train in enumerate(problems)}
+            for k in own:
+                number = number_of[tasks[k].train.tobytes()]
                 guesses[k] = _cut_to_probabilities(beliefs[torch.as_tensor(place[tasks[k].test]), number])
         return guesses
 

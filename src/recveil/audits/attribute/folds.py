@@ -52,7 +52,8 @@ class CrossValidation:
     Attributes:
         folds: stratified parts of the users; each is attacked in turn.
         repeats: how often the users are split again.
-        inner_folds: parts of the known users, on which attackers are chosen.
+        inner_folds: parts of the known users, on which attackers are chosen; where the other folds can be divided
+            among them evenly, each is made of whole folds, so that one fit serves the inner folds of several folds.
         leak_ratio: share of all users whose attribute the attacker knows; all who are not attacked if None.
         max_repeats: repeats up to which an inconclusive audit goes on, while a leak that is clear after the first needs
             no other; if it is not above `repeats`, there are exactly `repeats`.
@@ -78,6 +79,12 @@ class CrossValidation:
                 f"A leak ratio of {self.leak_ratio:g} is not possible with {self.folds} folds. It must lie above 0 and "
                 f"at or below {1 - 1 / self.folds:g}, the share of the users who are not under attack."
             )
+
+    @property
+    def folds_per_inner_fold(self) -> int:
+        """Folds that make up an inner fold; 0 where inner folds are drawn anew among the known users."""
+        whole, rest = divmod(self.folds - 1, self.inner_folds)
+        return whole if rest == 0 and self.leak_ratio is None else 0
 
     @property
     def test_share(self) -> float:
@@ -222,6 +229,9 @@ def draw_folds(
 ) -> list[tuple[Task, list[Task]]]:
     """Draw the outer task of each fold and the inner tasks among its training users.
 
+    With 5 folds and 2 inner folds, the training users of fold 0 are cut into folds 1 and 2 and folds 3 and 4. So there
+    are five sets of users that inner tasks learn from, each of which serves two folds; all are as random as the folds.
+
     Args:
         codes: class of each user.
         rules: the folds.
@@ -229,11 +239,17 @@ def draw_folds(
         groups: group of each user; users of one group stay in one fold. Each user is a group if None.
     """
     groups = np.arange(len(codes)) if groups is None else groups
-    splits = []
-    for rest, test in _split_stratified(codes, groups, rules.folds, rng):
-        train = rest if rules.leak_ratio is None else _draw_known_users(rest, codes, groups, rules, rng)
-        inner_splits = _split_stratified(codes[train], groups[train], rules.inner_folds, rng)
-        splits.append((Task(train, test), [Task(train[a], train[b]) for a, b in inner_splits]))
+    fold, splits = _assign_folds(codes, groups, rules.folds, rng), []
+    for k in range(rules.folds):
+        train = np.flatnonzero(fold != k)
+        if rules.leak_ratio is not None:
+            train = _draw_known_users(train, codes, groups, rules, rng)
+        if rules.folds_per_inner_fold:
+            inner = (fold[train] - k - 1) % rules.folds // rules.folds_per_inner_fold
+        else:
+            inner = _assign_folds(codes[train], groups[train], rules.inner_folds, rng)
+        inners = [Task(train[inner != j], train[inner == j]) for j in range(rules.inner_folds)]
+        splits.append((Task(train, np.flatnonzero(fold == k)), inners))
     return splits
 
 
@@ -253,10 +269,8 @@ def _draw_known_users(
     return np.sort(by_class[place < kept[codes[by_class]]])
 
 
-def _split_stratified(
-    codes: IntArray, groups: IntArray, folds: int, rng: np.random.Generator
-) -> list[tuple[IntArray, IntArray]]:
-    """Split users into folds that have equally many groups of every class; a group has the class of its first user.
+def _assign_folds(codes: IntArray, groups: IntArray, folds: int, rng: np.random.Generator) -> IntArray:
+    """Assign users to folds that have equally many groups of every class; a group has the class of its first user.
 
     Groups are assigned to the folds in turn, class by class, the large ones first and in random order otherwise.
     """
@@ -265,8 +279,7 @@ def _split_stratified(
     order = np.lexsort((rng.random(len(codes))[first], -sizes, codes[first]))
     fold = np.empty(len(order), dtype=np.int64)
     fold[order] = rng.permutation(folds)[np.arange(len(order)) % folds]
-    fold_of_user = fold[group]
-    return [(np.flatnonzero(fold_of_user != k), np.flatnonzero(fold_of_user == k)) for k in range(folds)]
+    return fold[group]
 
 
 def _build_trial(
