@@ -237,9 +237,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", default="", help="names of attackers, or 'neural'; if not given, all of the panel")
     parser.add_argument("--sizes", default="10000,100000,1000000")
-    parser.add_argument(
-        "--large", type=int, default=0, help="users of a large table for the full panel"
-    )
+    parser.add_argument("--large", type=int, default=0, help="users of a large table for the full panel")
     parser.add_argument("--skip", default="", help="plain, panel, growth")
     given = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -50,6 +50,10 @@ class KernelRidge:
     max_users: Count = 12_000
     device: str | None = None
 
+    def pools_repeats(self, n_users: int, n_classes: int) -> bool:
+        """Tell whether all repeats share the kernel matrices of all users: with many classes that gains nothing."""
+        return n_classes == 2 and n_users <= self.max_users
+
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
     ) -> list[FloatArray]:
@@ -65,7 +69,8 @@ class KernelRidge:
         def solve(group: Task, seed: int) -> FloatArray:
             members = [tasks[k] for k in shared[group]]
             choosers = [shared[group].index(enclosing[k]) for k in shared[group]]
-            rows = _draw_users(group.train, y, members, most, seed)
+            # Where all tasks share the matrices, other repeats do not change the order in which users choose a setting.
+            rows = _draw_users(group.train, y, members, most, seed if len(groups) > 1 else 0)
             table = _standardize(x, group.train)
             return np.concatenate(self._solve_group(table, rows, y, n_classes, members, choosers))
 
@@ -123,6 +128,8 @@ class KernelRidge:
 def _draw_users(train: IntArray, y: IntArray, members: Sequence[Task], most: int, seed: int) -> IntArray:
     """Draw the users to learn from, in random order: at most `most`, and one of every class in every task."""
     order = np.random.default_rng(seed).permutation(train)
+    if len(order) <= most:
+        return np.asarray(order)
     needed = [order[np.isin(order, task.train)] for task in members]
     first_of_class = np.unique(np.concatenate([rows[np.unique(y[rows], return_index=True)[1]] for rows in needed]))
     rest = order[~np.isin(order, first_of_class)]

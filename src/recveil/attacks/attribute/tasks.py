@@ -18,7 +18,15 @@ from threadpoolctl import ThreadpoolController
 from recveil.core.progress import track_progress
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["Attack", "Task", "find_enclosing_tasks", "ignore_convergence_warnings", "run_tasks", "share_fits"]
+__all__ = [
+    "Attack",
+    "PooledAttack",
+    "Task",
+    "find_enclosing_tasks",
+    "ignore_convergence_warnings",
+    "run_tasks",
+    "share_fits",
+]
 
 MAX_NUMBERS_HELD = 1 << 27
 """Numbers that the running tasks may hold together; large tables are attacked by fewer tasks at a time."""
@@ -57,6 +65,17 @@ class Attack(Protocol):
         Returns:
             For each task an array (len(task.test), n_classes) of probabilities.
         """
+
+
+@runtime_checkable
+class PooledAttack(Attack, Protocol):
+    """An attack that guesses the tasks of several repeats of cross-validation in little more time than those of one.
+
+    Its guesses for a task do not depend on the other repeats.
+    """
+
+    def pools_repeats(self, n_users: int, n_classes: int) -> bool:
+        """Tell whether repeats are to be run together on a table of this size."""
 
 
 def find_enclosing_tasks(tasks: Sequence[Task]) -> list[int]:
