@@ -93,10 +93,10 @@ class Neighbors:
         """Return the nearest k known users of each row, as positions among all that were searched."""
         k, positions = min(self.k, int(is_known.sum())), np.flatnonzero(is_known)
         hits = is_known[near]
-        is_short = hits.sum(1) < k
-        # A stable sort moves the known ones to the front, the nearest first.
-        order = np.argsort(~hits, axis=1, kind="stable")[:, :k]
-        voters = np.take_along_axis(near, order, axis=1)
+        place = hits.cumsum(1, dtype=np.int32)  # of each hit among those of its row, the nearest first
+        is_short = place[:, -1] < k
+        voters = np.empty((len(near), k), dtype=near.dtype)
+        voters[~is_short] = near[hits & (place <= k) & ~is_short[:, None]].reshape(-1, k)
         if is_short.any():
             again = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(table[positions])
             voters[is_short] = positions[again.kneighbors(rows[is_short], return_distance=False)]

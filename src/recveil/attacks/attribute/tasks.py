@@ -71,7 +71,7 @@ class Attack(Protocol):
 class PooledAttack(Attack, Protocol):
     """An attack that guesses the tasks of several repeats of cross-validation in little more time than those of one.
 
-    Its guesses for a task do not depend on the other repeats.
+    Its guesses for a task depend on the other repeats in nothing but what is drawn at random.
     """
 
     def pools_repeats(self, n_users: int, n_classes: int) -> bool:
