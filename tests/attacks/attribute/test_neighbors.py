@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
@@ -32,6 +33,14 @@ def test_votes_are_those_of_scikit_learn_in_every_task(share: float) -> None:
     for task, found in zip(tasks, guess(x, y, tasks, k=15), strict=True):
         wanted = KNeighborsClassifier(15).fit(z[task.train], y[task.train]).predict_proba(z[task.test])
         np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_an_accelerator_finds_the_same_neighbors() -> None:
+    rng = np.random.default_rng(0)
+    table, rows = (rng.standard_normal((n, 5)).astype(np.float32) for n in (300, 2_500))
+    wanted = neighbors.NearestNeighbors(n_neighbors=20, algorithm="brute").fit(table).kneighbors(rows)[1]
+    found = neighbors.search_on_device(table, rows, 20, torch.device("cpu"))
+    assert (found == wanted).mean() > 0.999  # equal but for rounding of distances that are nearly the same
 
 
 def test_neighbors_are_at_most_all_users() -> None:
