@@ -136,7 +136,7 @@ def _find_nearest(table: FloatArray, rows: FloatArray, depth: int, device: torch
 def search_on_device(table: FloatArray, rows: FloatArray, depth: int, device: torch.device) -> IntArray:
     """Return the numbers of the `depth` rows of `table` nearest to each of `rows`, the nearest first, by torch."""
     users = torch.as_tensor(table, device=device)
-    blocks = torch.as_tensor(rows, device=device).split(DEVICE_ROWS)
+    blocks = torch.split(torch.as_tensor(rows, device=device), DEVICE_ROWS)
     near = [compute_distances(block, users).topk(depth, largest=False).indices for block in blocks]
     return np.asarray(torch.cat(near).cpu().numpy(), dtype=np.int64)
 
