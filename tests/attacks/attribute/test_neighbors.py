@@ -15,7 +15,7 @@ from recveil.testing.worlds import make_planted_leak
 
 
 def guess(x: np.ndarray, y: np.ndarray, tasks: list[Task], **options: int) -> list[np.ndarray]:
-    return Neighbors(**options).guess(x, y, int(y.max()) + 1, tasks, rng=np.random.default_rng(0))
+    return Neighbors(device="cpu", **options).guess(x, y, int(y.max()) + 1, tasks, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("share", [0.05, 0.4, 0.8])
