@@ -88,7 +88,7 @@ class CrossValidation:
 
     @property
     def folds_per_inner_fold(self) -> int:
-        """Folds that make up an inner fold; 0 where inner folds are drawn among the known users apart."""
+        """Folds that make up an inner fold; 0 where inner folds are drawn among the known users."""
         whole, rest = divmod(self.folds - 1, self.inner_folds)
         return whole if rest == 0 and self.leak_ratio is None else 0
 
