@@ -78,9 +78,9 @@ def test_options_of_a_defense_need_its_name(tables: Path, recveil: Callable) -> 
 @pytest.mark.thorough
 def test_notes_go_to_stderr_and_words_to_stdout(tables: Path, recveil: Callable, write_attributes: Callable) -> None:
     write_attributes(gender=[None] * 5 + ["pilot", "spy"] + (["F", "M"] * 200)[:393])
-    done = recveil(
-        "cloak", *FILES, *QUICK, "--method", "gaussian", "--report", "r.html", "--out", "C.parquet", cwd=tables
-    )
+    # Moments that are equal in the sample invert attacks, which the self-check may report.
+    options = ("--method", "gaussian", "--allow-leak", "--report", "r.html", "--out", "C.parquet")
+    done = recveil("cloak", *FILES, *QUICK, *options, cwd=tables)
     assert done.returncode == 0, done.stderr
     for fact in ("'pilot', 'spy' were made one class", "5 users with undisclosed gender"):
         assert fact in done.stderr

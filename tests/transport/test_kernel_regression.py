@@ -58,6 +58,18 @@ def test_a_small_ridge_on_many_rows_is_not_cut_short() -> None:
     assert compute_residual(MAX_STEPS_TO_CHOOSE) > 0.05
 
 
+def test_a_column_is_solved_beside_others_as_alone() -> None:
+    """The other column takes many more steps, which must not change this one."""
+    rng = np.random.default_rng(3)
+    x = torch.as_tensor(rng.standard_normal((500, 3)), dtype=torch.float32)
+    gram, y = compute_kernel(x, x, KernelSetting("rbf", 2.0, 0.1)), x[:, :1].sign()
+    weights = torch.as_tensor(np.stack([np.full(500, 0.01), np.full(500, 30.0)], 1), dtype=torch.float32)
+    both = solve_ridges(gram, y.repeat(1, 2), weights, [0.1, 1.0])
+    alone = solve_ridges(gram, y, weights[:, :1], [0.1, 1.0])
+    torch.testing.assert_close(both.coefficients[..., :1], alone.coefficients, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(both.guesses[..., :1], alone.guesses, rtol=1e-3, atol=1e-4)
+
+
 def test_equal_targets_are_guessed_as_they_are() -> None:
     x = torch.as_tensor(np.random.default_rng(0).standard_normal((20, 3)))
     gram = compute_kernel(x, x, KernelSetting("rbf", 1.0, 1.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,21 @@ def test_lists_and_what_they_are_worth_follow_the_vectors(served: tuple, quick: 
     assert same.difference["ndcg@10"].value == 0
     sizes = {label: change.after["ndcg@10"].n for label, change in same.per_class["gender"].items()}
     assert sizes == dict(zip(gender.labels, gender.counts.tolist(), strict=True))
+
+
+def test_only_the_released_lists_may_get_more_repeats_than_were_asked_for(
+    served: tuple, quick: AuditProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recommendations, x, gender = served
+    most, audit_classes = [], AuditProtocol.audit_classes
+
+    def note_repeats(self: AuditProtocol, *given: object, **options: object) -> object:
+        most.append((self.repeats, self.max_repeats))
+        return audit_classes(self, *given, **options)
+
+    monkeypatch.setattr(AuditProtocol, "audit_classes", note_repeats)
+    audit_lists(recommendations, x, x, [gender], replace(quick, repeats=2, max_repeats=8))
+    assert most == [(1, 2), (1, 8), (1, 2)]  # before, after, after with seen items
 
 
 @pytest.mark.parametrize(("after", "whole", "count"), [("leak", "none", 1), ("leak", "leak", 0), ("none", "none", 0)])

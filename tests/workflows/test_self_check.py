@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,29 @@ def test_auto_takes_the_first_that_passes_and_says_what_it_tried(monkeypatch: py
     worst = choose_defense(x, [secret], candidates[:1], lambda candidate: x, PROTOCOL)
     assert worst.defense.name == "a"
     assert not worst.check.passed
+
+
+def test_the_first_defense_is_checked_on_the_folds_of_the_audit_and_later_ones_on_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(self_check, "CHECK_PANELS", ("two-releases-many",))
+    x, secret = make_world()
+    hidden = make_no_leak(500, 6, 2, rng=np.random.default_rng(1))[0]
+    tables = {"a": x, "b": hidden}
+    protocol = replace(PROTOCOL, panel="logistic", memory={}, repeats=2, max_repeats=0)
+    ids = np.arange(len(x))
+
+    def count_new_trials(names: str) -> int:
+        protocol.memory.clear()
+        candidates = [ChosenDefense(name) for name in names]
+        chosen = choose_defense(x, [secret], candidates, lambda candidate: tables[candidate.name], protocol, ids=ids)
+        assert chosen.defense.name == names[-1]
+        before = len(protocol.memory)
+        protocol.audit_classes(chosen.x, [secret], ids=ids)
+        return len(protocol.memory) - before
+
+    assert count_new_trials("b") == 0
+    assert count_new_trials("ab") > 0
 
 
 def test_auto_lists_candidates_by_rank_and_only_streaming_ones_for_large_tables() -> None:

@@ -174,7 +174,7 @@ def solve_ridges(
     direction = direction / size.clamp(min=1e-30)[:, None]
     previous, beta = torch.zeros_like(direction), torch.zeros_like(size)
     pivot, left = torch.ones_like(size), torch.ones_like(size)
-    directions, images, diagonal, beside = [], [], [], []
+    directions, images, diagonal, beside, steps_kept = [], [], [], [], [left > TOLERANCE]
     for _ in range(max_steps):
         directions.append(direction)
         images.append((scale * direction) @ gram)
@@ -185,21 +185,30 @@ def solve_ridges(
         pivot = (diagonal[-1] + min(ridges) - beta.square() / pivot).clamp(min=min(ridges))
         beta = rest.norm(dim=1)
         left = left * beta / pivot
-        if bool((left <= TOLERANCE).all()):
+        is_open = steps_kept[-1] & (left > TOLERANCE)
+        if not bool(is_open.any()):
             break
+        steps_kept.append(is_open)
         beside.append(beta)
         previous, direction = direction, rest / beta.clamp(min=1e-30)[:, None]
-    share = _solve_tridiagonal(torch.stack(diagonal, 1), beside[: len(diagonal) - 1], size, ridges)
+    kept = torch.stack(steps_kept[: len(diagonal)], 1)
+    share = _solve_tridiagonal(torch.stack(diagonal, 1), beside[: len(diagonal) - 1], kept, size, ridges)
     share = share.to(scale.dtype)
     coefficients = torch.einsum("rck,kcn->rnc", share, torch.stack(directions)) * scale.mT
     return RidgeFit(coefficients, torch.einsum("rck,kcn->rnc", share, torch.stack(images)) + mean, mean)
 
 
-def _solve_tridiagonal(diagonal: Tensor, beside: list[Tensor], size: Tensor, ridges: Sequence[float]) -> Tensor:
-    """Solve (T + ridge) y = size e_1 for the tridiagonal T of each column; return y (ridges, c, steps)."""
-    T = torch.diag_embed(diagonal.double())
+def _solve_tridiagonal(
+    diagonal: Tensor, beside: list[Tensor], kept: Tensor, size: Tensor, ridges: Sequence[float]
+) -> Tensor:
+    """Solve (T + ridge) y = size e_1 for the tridiagonal T of each column; return y (ridges, c, steps).
+
+    Steps that are not kept, since the column had ended before them, have share 0, so that a column is solved as it
+    would be alone.
+    """
+    T = torch.diag_embed(torch.where(kept, diagonal, 1.0).double())
     if beside:
-        edge = torch.diag_embed(torch.stack(beside, 1).double(), offset=1)
+        edge = torch.diag_embed(torch.where(kept[:, 1:], torch.stack(beside, 1), 0.0).double(), offset=1)
         T = T + edge + edge.mT
     goal = torch.zeros_like(T[..., 0])
     goal[:, 0] = size.double()

@@ -88,6 +88,9 @@ def audit_lists(
 ) -> ListAudits:
     """Audit the lists made from the vectors before and after, and lists that omit nothing.
 
+    The lists after are what is released: while they are inconclusive, repeats are added. The others are shown beside
+    them, and get no more than `repeats`.
+
     Args:
         recommendations: how users are served.
         before: the undefended vectors.
@@ -98,14 +101,16 @@ def audit_lists(
     ids = hash_rows(before)  # the same folds before and after
     rules = replace(protocol.start_with_one_repeat(), permutations=0)
 
-    def audit(release: Release) -> Results:
+    beside = replace(rules, max_repeats=protocol.repeats)
+
+    def audit(release: Release, rules: AuditProtocol) -> Results:
         lists = build_view(release, "lists", rng=make_generator(protocol.seed, "view"))
         return collect_results(rules.audit_classes(lists, targets, ids=ids))
 
     return ListAudits(
-        before=audit(recommendations.make_release(before, LIST_LENGTH)),
-        after=audit(recommendations.make_release(after, LIST_LENGTH)),
-        after_with_seen=audit(recommendations.make_release(after, LIST_LENGTH, with_seen=True)),
+        before=audit(recommendations.make_release(before, LIST_LENGTH), beside),
+        after=audit(recommendations.make_release(after, LIST_LENGTH), rules),
+        after_with_seen=audit(recommendations.make_release(after, LIST_LENGTH, with_seen=True), beside),
     )
 
 

@@ -30,7 +30,9 @@ CHECK_PANELS = ("fast", "strong")
 """Panels whose attacks make the check; those of the first say how much there was before, unless that decides."""
 
 CHECK_FOLDS = 1 << 20
-"""Changes the seed of the folds on which a defense is chosen: the audit that follows judges it on other folds."""
+"""Changes the seed of the folds of every defense after the first, which is taken because others failed: the audit that
+follows judges it on other folds. The first is checked on the folds of that audit, so that nothing is attacked twice; an
+audit of it is wrong no more often because a check has seen the same folds."""
 
 REPEATS = 2
 """Repeats of cross-validation: with one, intervals are too wide to see a leak of the size of the margin. What there was
@@ -99,17 +101,17 @@ def choose_defense(
         ids: ids of the users, from which folds are derived; the rows of `x` serve where there are none.
     """
     ids = hash_rows(x) if ids is None else ids
-    checked = replace(protocol, seed=protocol.seed ^ CHECK_FOLDS, memory=None)
+    later = replace(protocol, seed=protocol.seed ^ CHECK_FOLDS, memory=None)
     before: Mapping[str, TargetAudit] = {}
     tried: dict[str, float] = {}
-    tables = []
+    tables: list[CheckedTable] = []
     for candidate in candidates:
         cloaked = apply_defense(candidate)
         if not before:
             if protocol.memory is not None:  # the same fits serve the static attacker of an audit before and after
                 _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, attacked_in=cloaked, repeats=1)
             before = _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, repeats=1)
-        after = _audit_table(cloaked, targets, checked, CHECK_PANELS, ids)
+        after = _audit_table(cloaked, targets, later if tables else protocol, CHECK_PANELS, ids)
         if any(_exceeds(after[name], before[name]) for name in after):  # then all attacks say what was before
             before = _audit_table(x, targets, protocol, CHECK_PANELS, ids)
         check = _compare(before, after, protocol.margin)

@@ -14,6 +14,7 @@ from recveil.audits.attribute.folds import (
     AttackedUsers,
     CrossValidation,
     TrialMemory,
+    draw_folds,
     run_attacks_on_folds,
     run_repeats,
 )
@@ -61,6 +62,49 @@ def test_every_user_is_attacked_once_a_repeat_by_attackers_that_do_not_know_them
         np.testing.assert_array_equal(np.sort(trial.inner.users), np.sort(outer.train))
         for inner in inners:
             assert set(inner.train) | set(inner.test) == set(outer.train)
+
+
+@pytest.mark.parametrize(("folds", "inner_folds"), [(3, 2), (5, 2), (7, 3)])
+def test_inner_folds_are_made_of_whole_folds_that_are_not_attacked(folds: int, inner_folds: int) -> None:
+    codes = np.random.default_rng(0).integers(0, 3, 211)
+    rules = CrossValidation(folds, 1, inner_folds=inner_folds)
+    splits = draw_folds(codes, rules, np.random.default_rng(1))
+    tests = [set(outer.test) for outer, _ in splits]
+    for k, (_, inners) in enumerate(splits):
+        parts = [{j for j, users in enumerate(tests) if users & set(inner.test)} for inner in inners]
+        assert [sum(len(tests[j]) for j in part) for part in parts] == [len(inner.test) for inner in inners]
+        assert sorted(j for part in parts for j in part) == [j for j in range(folds) if j != k]
+
+
+def test_one_fit_serves_the_inner_folds_of_two_folds() -> None:
+    codes = np.random.default_rng(0).integers(0, 2, 100)
+
+    def count_sets(rules: CrossValidation) -> int:
+        splits = draw_folds(codes, rules, np.random.default_rng(1))
+        return len({inner.train.tobytes() for _, inners in splits for inner in inners})
+
+    assert count_sets(CrossValidation(5, 1)) == 5
+    assert count_sets(CrossValidation(4, 1)) == 8  # three other folds make no two halves
+    assert count_sets(CrossValidation(5, 1, leak_ratio=0.4)) == 10
+
+
+def test_repeats_that_are_run_together_are_those_that_are_run_alone() -> None:
+    x, secret = make_planted_leak(240, 4, 2, 2.0, rng=np.random.default_rng(0))
+    attacks = {"kernel-ridge": make_attack("kernel-ridge", "cpu")}
+    users, rules = AttackedUsers(x, secret.codes, 2), CrossValidation(3, 3)
+    together = run_repeats(users, attacks, rules=rules, seed=0)["kernel-ridge"]
+    alone = [
+        trial
+        for repeat in range(3)
+        for trial in run_repeats(users, attacks, rules=replace(rules, repeats=repeat + 1), seed=0, first=repeat)[
+            "kernel-ridge"
+        ]
+    ]
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(one.test.users, other.test.users)
+        # Equal but for rounding, which may decide whether a solution takes one step more.
+        np.testing.assert_allclose(one.test.score, other.test.score, atol=0.02)
+        np.testing.assert_allclose(one.inner.score, other.inner.score, atol=0.02)
 
 
 def test_scores_belong_to_their_users() -> None:

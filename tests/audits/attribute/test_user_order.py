@@ -88,7 +88,7 @@ def test_copies_of_users_are_no_leak(share: float, noise: float) -> None:
         assert f"{2 * len(copied):,} of {len(x):,} users are copies" in " ".join(found.notes)
         leaks += found.verdict == "leak"
         if share == 1.0:
-            assert found.headline.advantage.value < 0.15
+            assert found.headline.advantage.value < 0.2  # three standard deviations of chance with 400 users
     assert leaks == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from pydantic import Field
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from recveil.attacks.attribute.classic import assign_bins, compute_bin_edges
-from recveil.attacks.attribute.tasks import Task, run_tasks
+from recveil.attacks.attribute.tasks import Task, run_tasks, share_fits
 from recveil.core.option_types import Count, PositiveFloat
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
@@ -66,7 +67,7 @@ class BoostedTrees:
             guess[:, trees.classes_] = trees.predict_proba(numbers[task.test])
             return guess
 
-        return run_tasks(solve, tasks, size=x.size, label="trees", rng=rng)
+        return share_fits(partial(run_tasks, solve, size=x.size, label="trees", rng=rng), tasks)
 
 
 class _BinnedBoosting(HistGradientBoostingClassifier):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from recveil.attacks.attribute.classic import softmax_margins
-from recveil.attacks.attribute.tasks import Attack, Task, run_tasks
+from recveil.attacks.attribute.tasks import Attack, Task, run_tasks, share_fits
 from recveil.core.errors import UsageError
 from recveil.core.types import FloatArray, IntArray
 
@@ -52,7 +52,8 @@ class ClassifierAttack:
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
     ) -> list[FloatArray]:
         """Fit a classifier for each task and return its beliefs about the test users."""
-        return self._solve_tasks(partial(self._fit_and_guess, n_classes=n_classes), x, y, tasks, rng)
+        solve = partial(self._fit_and_guess, n_classes=n_classes)
+        return share_fits(lambda merged: self._solve_tasks(solve, x, y, merged, rng), tasks)
 
     def _solve_tasks(
         self, solve: Callable[..., FloatArray], x: FloatArray, y: IntArray, tasks: Sequence[Task], rng: Any

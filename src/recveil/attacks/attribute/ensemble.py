@@ -9,7 +9,7 @@ import numpy as np
 
 from recveil.attacks.attribute.classic import softmax
 from recveil.attacks.attribute.panels import make_attack
-from recveil.attacks.attribute.tasks import Task
+from recveil.attacks.attribute.tasks import PooledAttack, Task
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
 
@@ -30,6 +30,11 @@ class Ensemble:
 
     members: tuple[str, ...] = MEMBERS
     device: str | None = None
+
+    def pools_repeats(self, n_users: int, n_classes: int) -> bool:
+        """Tell whether a member is best run on several repeats together."""
+        members = [make_attack(name, self.device) for name in self.members]
+        return any(isinstance(each, PooledAttack) and each.pools_repeats(n_users, n_classes) for each in members)
 
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator

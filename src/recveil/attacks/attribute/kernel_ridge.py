@@ -50,6 +50,10 @@ class KernelRidge:
     max_users: Count = 12_000
     device: str | None = None
 
+    def pools_repeats(self, n_users: int, n_classes: int) -> bool:
+        """Tell whether all repeats share the kernel matrices of all users: with many classes that gains nothing."""
+        return n_classes == 2 and n_users <= self.max_users
+
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
     ) -> list[FloatArray]:
@@ -65,7 +69,8 @@ class KernelRidge:
         def solve(group: Task, seed: int) -> FloatArray:
             members = [tasks[k] for k in shared[group]]
             choosers = [shared[group].index(enclosing[k]) for k in shared[group]]
-            rows = _draw_users(group.train, y, members, most, seed)
+            # Where all tasks share the matrices, other repeats do not change the order in which users choose a setting.
+            rows = _draw_users(group.train, y, members, most, seed if len(groups) > 1 else 0)
             table = _standardize(x, group.train)
             return np.concatenate(self._solve_group(table, rows, y, n_classes, members, choosers))
 
@@ -104,15 +109,18 @@ class KernelRidge:
         guesses: list[FloatArray] = [np.empty(0)] * len(tasks)
         for setting in dict.fromkeys(settings.values()):
             own = [k for k, chooser in enumerate(choosers) if settings[chooser] == setting]
+            problems = {tasks[k].train.tobytes(): k for k in own}  # inner folds of two folds may learn from the same
             gram = compute_kernel(users, users, setting)
-            known = weights[:, own].repeat_interleave(columns, 1)
-            fit = solve_ridges(gram, targets.repeat(1, len(own)), known, [setting.ridge])
+            known = weights[:, list(problems.values())].repeat_interleave(columns, 1)
+            fit = solve_ridges(gram, targets.repeat(1, len(problems)), known, [setting.ridge])
             others = np.setdiff1d(np.concatenate([tasks[k].test for k in own]), rows)
             outside = _predict(torch.as_tensor(table[others], device=users.device), users, setting, fit)
             place = np.full(len(table), -1)
             place[np.concatenate([rows, others])] = np.arange(len(rows) + len(others))
-            beliefs = torch.cat([fit.guesses[0], outside]).reshape(-1, len(own), columns)
-            for number, k in enumerate(own):
+            beliefs = torch.cat([fit.guesses[0], outside]).reshape(-1, len(problems), columns)
+            number_of = {train: number for number, train in enumerate(problems)}
+            for k in own:
+                number = number_of[tasks[k].train.tobytes()]
                 guesses[k] = _cut_to_probabilities(beliefs[torch.as_tensor(place[tasks[k].test]), number])
         return guesses
 
@@ -120,6 +128,8 @@ class KernelRidge:
 def _draw_users(train: IntArray, y: IntArray, members: Sequence[Task], most: int, seed: int) -> IntArray:
     """Draw the users to learn from, in random order: at most `most`, and one of every class in every task."""
     order = np.random.default_rng(seed).permutation(train)
+    if len(order) <= most:
+        return np.asarray(order)
     needed = [order[np.isin(order, task.train)] for task in members]
     first_of_class = np.unique(np.concatenate([rows[np.unique(y[rows], return_index=True)[1]] for rows in needed]))
     rest = order[~np.isin(order, first_of_class)]

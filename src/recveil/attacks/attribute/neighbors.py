@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from recveil.attacks.attribute.tasks import Task
+from recveil.core.device import resolve_device
 from recveil.core.option_types import Count
 from recveil.core.progress import track_progress
 from recveil.core.traits import AttackTraits
 from recveil.core.types import FloatArray, IntArray
+from recveil.transport.kernel_regression import compute_distances
 
 __all__ = ["Neighbors"]
 
@@ -23,6 +26,9 @@ METHODS = (AttackTraits("knn", builder="Neighbors", panels=("fast", "full"), ran
 
 BLOCK_ROWS = 10_000
 """Users whose neighbors are held at once."""
+
+DEVICE_ROWS = 2_048
+"""Users whose distances to all others an accelerator holds at once."""
 
 SPARE_NEIGHBORS = 1.5
 """Neighbors that are searched, relative to those of which `k` are expected among the training users of a task."""
@@ -48,11 +54,12 @@ class Neighbors:
     Neighbors of a user are searched once among all users that are known in any task. A task counts the nearest k of
     them that it knows, and searches again for the few users of whose neighbors it knows fewer. Of more than `max_users`
     known users a sample is kept, so that the cost grows linearly with the users. Columns are standardized by all known
-    users.
+    users. An accelerator searches by itself; users at equal distances may come in another order there.
     """
 
     k: Count = 25
     max_users: Count = 12_500
+    device: str | None = None
 
     def guess(
         self, x: FloatArray, y: IntArray, n_classes: int, tasks: Sequence[Task], *, rng: np.random.Generator
@@ -67,10 +74,11 @@ class Neighbors:
         depth = int(SPARE_NEIGHBORS * self.k / share) + self.k
         depth = min(len(known), -(-depth // DEPTH_STEP) * DEPTH_STEP)
         users = np.unique(np.concatenate([task.test for task in tasks]))
+        device = resolve_device(self.device)
         for start in track_progress(range(0, len(users), BLOCK_ROWS), "attacking: knn", -(-len(users) // BLOCK_ROWS)):
             block = users[start : start + BLOCK_ROWS]
             rows = _scale(scaler, x[block])
-            near = _search_neighbors(table, rows, depth)
+            near = _search_neighbors(table, rows, depth, device)
             for task, flags, guess in zip(tasks, is_known, guesses, strict=True):
                 place = np.flatnonzero((task.test >= block[0]) & (task.test <= block[-1]))
                 of_block = np.searchsorted(block, task.test[place])
@@ -93,17 +101,17 @@ class Neighbors:
         """Return the nearest k known users of each row, as positions among all that were searched."""
         k, positions = min(self.k, int(is_known.sum())), np.flatnonzero(is_known)
         hits = is_known[near]
-        is_short = hits.sum(1) < k
-        # A stable sort moves the known ones to the front, the nearest first.
-        order = np.argsort(~hits, axis=1, kind="stable")[:, :k]
-        voters = np.take_along_axis(near, order, axis=1)
+        place = hits.cumsum(1, dtype=np.int32)  # of each hit among those of its row, the nearest first
+        is_short = place[:, -1] < k
+        voters = np.empty((len(near), k), dtype=near.dtype)
+        voters[~is_short] = near[hits & (place <= k) & ~is_short[:, None]].reshape(-1, k)
         if is_short.any():
             again = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(table[positions])
             voters[is_short] = positions[again.kneighbors(rows[is_short], return_distance=False)]
         return voters
 
 
-def _search_neighbors(table: FloatArray, rows: FloatArray, depth: int) -> IntArray:
+def _search_neighbors(table: FloatArray, rows: FloatArray, depth: int, device: torch.device) -> IntArray:
     """Return the numbers of the rows of `table` that are nearest to each of `rows`; the last answers are kept."""
     digest = hashlib.blake2b(repr((table.shape, rows.shape, depth)).encode())
     for array in (table, rows):
@@ -111,12 +119,26 @@ def _search_neighbors(table: FloatArray, rows: FloatArray, depth: int) -> IntArr
     key = digest.hexdigest()
     near = _LAST_SEARCHES.pop(key, None)
     if near is None:
-        search = NearestNeighbors(algorithm="brute").fit(table)
-        near = np.asarray(search.kneighbors(rows, depth, return_distance=False))
+        near = _find_nearest(table, rows, depth, device)
     while len(_LAST_SEARCHES) >= SEARCHES_KEPT or sum(kept.nbytes for kept in _LAST_SEARCHES.values()) > MAX_KEPT_BYTES:
         del _LAST_SEARCHES[next(iter(_LAST_SEARCHES))]
     _LAST_SEARCHES[key] = near
     return near
+
+
+def _find_nearest(table: FloatArray, rows: FloatArray, depth: int, device: torch.device) -> IntArray:
+    if device.type == "cpu":
+        search = NearestNeighbors(algorithm="brute").fit(table)
+        return np.asarray(search.kneighbors(rows, depth, return_distance=False))
+    return search_on_device(table, rows, depth, device)
+
+
+def search_on_device(table: FloatArray, rows: FloatArray, depth: int, device: torch.device) -> IntArray:
+    """Return the numbers of the `depth` rows of `table` nearest to each of `rows`, the nearest first, by torch."""
+    users = torch.as_tensor(table, device=device)
+    blocks = torch.split(torch.as_tensor(rows, device=device), DEVICE_ROWS)
+    near = [compute_distances(block, users).topk(depth, largest=False).indices for block in blocks]
+    return np.asarray(torch.cat(near).cpu().numpy(), dtype=np.int64)
 
 
 def _scale(scaler: StandardScaler, x: FloatArray) -> FloatArray:

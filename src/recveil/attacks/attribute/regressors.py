@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from recveil.attacks.attribute.tasks import Task, run_tasks
+from recveil.attacks.attribute.tasks import Task, run_tasks, share_fits
 from recveil.core.types import FloatArray
 
 __all__ = ["REGRESSIONS", "guess_numbers"]
@@ -64,4 +65,4 @@ def guess_numbers(
         regression.fit(x[task.train], values[task.train])
         return np.asarray(regression.predict(x[task.test]), dtype=np.float64)
 
-    return run_tasks(solve_task, tasks, size=x.size, label=name, rng=rng)
+    return share_fits(partial(run_tasks, solve_task, size=x.size, label=name, rng=rng), tasks)

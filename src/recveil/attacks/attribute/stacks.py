@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from recveil.attacks.attribute.tasks import Task
+from recveil.attacks.attribute.tasks import Task, share_fits
 from recveil.core.progress import track_progress
 from recveil.core.types import FloatArray, IntArray
 
@@ -84,6 +84,23 @@ def guess_in_stacks(
         device: where the stacks are solved.
         numbers_per_task: numbers that a task holds beside its users, such as weights.
     """
+
+    def guess(merged: Sequence[Task]) -> list[FloatArray]:
+        return _guess_merged(solve, x, y, n_classes, merged, rng, device, numbers_per_task)
+
+    return share_fits(guess, tasks)
+
+
+def _guess_merged(
+    solve: SolveStack,
+    x: FloatArray,
+    y: IntArray,
+    n_classes: int,
+    tasks: Sequence[Task],
+    rng: np.random.Generator,
+    device: torch.device,
+    numbers_per_task: int,
+) -> list[FloatArray]:
     known = np.unique(np.concatenate([task.train for task in tasks]))
     table, labels = torch.tensor(_standardize_table(x, known), device=device), torch.tensor(y, device=device)
     on_cpu = device.type == "cpu"

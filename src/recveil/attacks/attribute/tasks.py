@@ -18,7 +18,15 @@ from threadpoolctl import ThreadpoolController
 from recveil.core.progress import track_progress
 from recveil.core.types import FloatArray, IntArray
 
-__all__ = ["Attack", "Task", "find_enclosing_tasks", "ignore_convergence_warnings", "run_tasks"]
+__all__ = [
+    "Attack",
+    "PooledAttack",
+    "Task",
+    "find_enclosing_tasks",
+    "ignore_convergence_warnings",
+    "run_tasks",
+    "share_fits",
+]
 
 MAX_NUMBERS_HELD = 1 << 27
 """Numbers that the running tasks may hold together; large tables are attacked by fewer tasks at a time."""
@@ -59,18 +67,54 @@ class Attack(Protocol):
         """
 
 
+@runtime_checkable
+class PooledAttack(Attack, Protocol):
+    """An attack that guesses the tasks of several repeats of cross-validation in little more time than those of one.
+
+    Its guesses for a task depend on the other repeats in nothing but what is drawn at random.
+    """
+
+    def pools_repeats(self, n_users: int, n_classes: int) -> bool:
+        """Tell whether repeats are to be run together on a table of this size."""
+
+
 def find_enclosing_tasks(tasks: Sequence[Task]) -> list[int]:
-    """Return for each task the number of the largest task that learns from all of its training users.
+    """Return for each task the number of the largest task that learns from all of its users, those it guesses included.
 
     The inner folds of a fold are enclosed by it; a task that no other encloses is enclosed by itself.
     """
-    n = max(int(task.train.max(initial=-1)) for task in tasks) + 1
+    n = max(int(rows.max(initial=-1)) for task in tasks for rows in (task.train, task.test)) + 1
     learns = np.zeros((len(tasks), n), dtype=np.float32)
     for flags, task in zip(learns, tasks, strict=True):
         flags[task.train] = 1
     sizes = learns.sum(1)
-    encloses = learns @ learns.T >= sizes[:, None]  # (task, other)
-    return [int(number) for number in np.where(encloses, sizes, 0).argmax(1)]
+    needs = learns.copy()
+    for flags, task in zip(needs, tasks, strict=True):
+        flags[task.test] = 1
+    encloses = learns @ needs.T >= needs.sum(1)  # (other, task)
+    np.fill_diagonal(encloses, val=True)
+    return [int(number) for number in np.where(encloses, sizes[:, None], 0).argmax(0)]
+
+
+def share_fits(guess: Callable[[Sequence[Task]], list[FloatArray]], tasks: Sequence[Task]) -> list[FloatArray]:
+    """Return guesses for all tasks, in order, from one fit for the tasks that learn from the same users.
+
+    Args:
+        guess: learns each of the tasks it is given and guesses its test users.
+        tasks: the tasks.
+    """
+    groups: dict[bytes, list[int]] = {}
+    for number, task in enumerate(tasks):
+        groups.setdefault(task.train.tobytes(), []).append(number)
+    if len(groups) == len(tasks):
+        return guess(tasks)
+    merged = [Task(tasks[own[0]].train, np.concatenate([tasks[i].test for i in own])) for own in groups.values()]
+    guesses: list[FloatArray] = [np.empty(0)] * len(tasks)
+    for own, beliefs in zip(groups.values(), guess(merged), strict=True):
+        ends = np.cumsum([len(tasks[i].test) for i in own])[:-1]
+        for number, part in zip(own, np.split(beliefs, ends), strict=True):
+            guesses[number] = part
+    return guesses
 
 
 def run_tasks(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from recveil.attacks.attribute.classifiers import BaggedAttack
-from recveil.attacks.attribute.tasks import Attack, Task
+from recveil.attacks.attribute.tasks import Attack, PooledAttack, Task
 from recveil.core.errors import UsageError
 from recveil.core.option_types import CountOrZero, Folds, LeakRatio, NonNegativeFloat, Repeats, check_fields
 from recveil.core.random import make_generator
@@ -41,6 +41,12 @@ class FoldTrial:
     test: Scores
 
 
+Splits = list[tuple[Task, list[Task]]]
+"""The outer task of each fold of a repeat, and the inner tasks among its training users."""
+
+MAX_POOLED_REPEATS = 5
+"""Repeats that an attack is run on together; each holds its solutions."""
+
 TrialMemory = dict[tuple[str, str, str, int], list[FoldTrial]]
 """Trials by a digest of users and folds, the attack's name and options, and the repeat: nothing is attacked twice."""
 
@@ -52,7 +58,8 @@ class CrossValidation:
     Attributes:
         folds: stratified parts of the users; each is attacked in turn.
         repeats: how often the users are split again.
-        inner_folds: parts of the known users, on which attackers are chosen.
+        inner_folds: parts of the known users, on which attackers are chosen; where the other folds can be divided
+            among them evenly, each is made of whole folds, so that one fit serves the inner folds of several folds.
         leak_ratio: share of all users whose attribute the attacker knows; all who are not attacked if None.
         max_repeats: repeats up to which an inconclusive audit goes on, while a leak that is clear after the first needs
             no other; if it is not above `repeats`, there are exactly `repeats`.
@@ -78,6 +85,12 @@ class CrossValidation:
                 f"A leak ratio of {self.leak_ratio:g} is not possible with {self.folds} folds. It must lie above 0 and "
                 f"at or below {1 - 1 / self.folds:g}, the share of the users who are not under attack."
             )
+
+    @property
+    def folds_per_inner_fold(self) -> int:
+        """Folds that make up an inner fold; 0 where inner folds are drawn among the known users."""
+        whole, rest = divmod(self.folds - 1, self.inner_folds)
+        return whole if rest == 0 and self.leak_ratio is None else 0
 
     @property
     def test_share(self) -> float:
@@ -148,23 +161,40 @@ def run_repeats(
     Returns:
         For each attack its trials, one for each fold.
     """
-    trials: dict[str, list[FoldTrial]] = {name: [] for name in attacks}
     memory: TrialMemory = {} if rules.memory is None else rules.memory
-    run = _digest_run(users, rules, seed)
+    run, repeats = _digest_run(users, rules, seed), range(first, rules.repeats)
     plain_run = _digest_run(replace(users, attacked_in=None), rules, seed)
-    for repeat in range(first, rules.repeats):
-        keys = {name: (run, name, repr(attack), repeat) for name, attack in attacks.items()}
-        missing = {name: attack for name, attack in attacks.items() if keys[name] not in memory}
-        for name, each in _run_repeat(users, missing, rules, seed, repeat).items():
-            if users.attacked_in is None:
-                memory[keys[name]] = each
+    names = {name: repr(attack) for name, attack in attacks.items()}
+    for members, batch in _batch_repeats(users, attacks, repeats):
+        missing = {name: [r for r in batch if (run, name, names[name], r) not in memory] for name in members}
+        needed = {repeat for absent in missing.values() for repeat in absent}
+        table, splits = _draw_repeats(users, rules, seed, sorted(needed))
+        for name, absent in missing.items():
+            if not absent:
                 continue
-            both = [_split_tables(trial) for trial in each]
-            memory[plain_run, *keys[name][1:]] = [plain for plain, _ in both]
-            memory[keys[name]] = [static for _, static in both]
-        for name, key in keys.items():
-            trials[name] += memory[key]
-    return trials
+            found = _run_attack(name, attacks[name], table, [splits[repeat] for repeat in absent], seed, absent[0])
+            for repeat, each in zip(absent, found, strict=True):
+                if users.attacked_in is not None:
+                    both = [_split_tables(trial) for trial in each]
+                    memory[plain_run, name, names[name], repeat] = [plain for plain, _ in both]
+                    each = [static for _, static in both]
+                memory[run, name, names[name], repeat] = each
+    return {name: [t for repeat in repeats for t in memory[run, name, names[name], repeat]] for name in attacks}
+
+
+def _batch_repeats(
+    users: AttackedUsers, attacks: Mapping[str, Attack], repeats: range
+) -> Iterator[tuple[list[str], range]]:
+    """Return the attacks and repeats that are run together: one repeat, or several where that saves work."""
+    pooled = [
+        name
+        for name, attack in attacks.items()
+        if isinstance(attack, PooledAttack) and attack.pools_repeats(len(users.x), users.n_classes)
+    ]
+    for start in range(0, len(repeats), MAX_POOLED_REPEATS if pooled else max(1, len(repeats))):
+        yield pooled, repeats[start : start + MAX_POOLED_REPEATS]
+    for place in range(len(repeats)):
+        yield [name for name in attacks if name not in pooled], repeats[place : place + 1]
 
 
 def _split_tables(trial: FoldTrial) -> tuple[FoldTrial, FoldTrial]:
@@ -183,26 +213,33 @@ def _digest_run(users: AttackedUsers, rules: CrossValidation, seed: int) -> str:
     return digest.hexdigest()
 
 
-def _run_repeat(
-    users: AttackedUsers, attacks: Mapping[str, Attack], rules: CrossValidation, seed: int, repeat: int
-) -> dict[str, list[FoldTrial]]:
-    x, codes = users.x, users.codes
-    splits = draw_folds(codes, rules, make_generator(seed, "folds", repeat), users.groups)
-    if users.attacked_in is not None:
-        # What was learned guesses the attacked users in both tables, so that one fit serves two audits.
-        splits = [(Task(o.train, np.concatenate([o.test, o.test + len(x)])), inners) for o, inners in splits]
-        x, codes = np.concatenate([x, users.attacked_in]), np.concatenate([codes, codes])
-    table = replace(users, x=x, codes=codes)
-    tasks = [task for outer, inners in splits for task in (outer, *inners)]
-    trials = {}
-    for name, attack in attacks.items():
-        rng = make_generator(seed, "attack", name, repeat)
-        if isinstance(attack, BaggedAttack):
-            trials[name] = _run_bagged_attack(name, table, attack, [outer for outer, _ in splits], rng)
-            continue
-        guesses = iter(attack.guess(x, codes, users.n_classes, tasks, rng=rng))
-        trials[name] = [_build_trial(name, codes, outer, inners, guesses) for outer, inners in splits]
-    return trials
+def _draw_repeats(
+    users: AttackedUsers, rules: CrossValidation, seed: int, repeats: Sequence[int]
+) -> tuple[AttackedUsers, dict[int, Splits]]:
+    """Return the table that is attacked, and the folds of each repeat."""
+    splits = {r: draw_folds(users.codes, rules, make_generator(seed, "folds", r), users.groups) for r in repeats}
+    if users.attacked_in is None:
+        return users, splits
+    # What was learned guesses the attacked users in both tables, so that one fit serves two audits.
+    n = len(users.x)
+    x, codes = np.concatenate([users.x, users.attacked_in]), np.concatenate([users.codes, users.codes])
+    doubled = {
+        repeat: [(Task(outer.train, np.concatenate([outer.test, outer.test + n])), inners) for outer, inners in each]
+        for repeat, each in splits.items()
+    }
+    return replace(users, x=x, codes=codes), doubled
+
+
+def _run_attack(
+    name: str, attack: Attack, users: AttackedUsers, repeats: Sequence[Splits], seed: int, first: int
+) -> list[list[FoldTrial]]:
+    """Run an attack on the folds of these repeats, of which `first` is the number of the first."""
+    rng = make_generator(seed, "attack", name, first)
+    if isinstance(attack, BaggedAttack):
+        return [_run_bagged_attack(name, users, attack, [outer for outer, _ in each], rng) for each in repeats]
+    tasks = [task for each in repeats for outer, inners in each for task in (outer, *inners)]
+    guesses = iter(attack.guess(users.x, users.codes, users.n_classes, tasks, rng=rng))
+    return [[_build_trial(name, users.codes, o, inners, guesses) for o, inners in each] for each in repeats]
 
 
 def _run_bagged_attack(
@@ -219,8 +256,11 @@ def _run_bagged_attack(
 
 def draw_folds(
     codes: IntArray, rules: CrossValidation, rng: np.random.Generator, groups: IntArray | None = None
-) -> list[tuple[Task, list[Task]]]:
+) -> Splits:
     """Draw the outer task of each fold and the inner tasks among its training users.
+
+    With 5 folds and 2 inner folds, the training users of fold 0 are cut into folds 1 and 2 and folds 3 and 4. So there
+    are five sets of users that inner tasks learn from, each of which serves two folds; all are as random as the folds.
 
     Args:
         codes: class of each user.
@@ -229,11 +269,17 @@ def draw_folds(
         groups: group of each user; users of one group stay in one fold. Each user is a group if None.
     """
     groups = np.arange(len(codes)) if groups is None else groups
-    splits = []
-    for rest, test in _split_stratified(codes, groups, rules.folds, rng):
-        train = rest if rules.leak_ratio is None else _draw_known_users(rest, codes, groups, rules, rng)
-        inner_splits = _split_stratified(codes[train], groups[train], rules.inner_folds, rng)
-        splits.append((Task(train, test), [Task(train[a], train[b]) for a, b in inner_splits]))
+    fold, splits = _assign_folds(codes, groups, rules.folds, rng), []
+    for k in range(rules.folds):
+        train = np.flatnonzero(fold != k)
+        if rules.leak_ratio is not None:
+            train = _draw_known_users(train, codes, groups, rules, rng)
+        if rules.folds_per_inner_fold:
+            inner = (fold[train] - k - 1) % rules.folds // rules.folds_per_inner_fold
+        else:
+            inner = _assign_folds(codes[train], groups[train], rules.inner_folds, rng)
+        inners = [Task(train[inner != j], train[inner == j]) for j in range(rules.inner_folds)]
+        splits.append((Task(train, np.flatnonzero(fold == k)), inners))
     return splits
 
 
@@ -253,10 +299,8 @@ def _draw_known_users(
     return np.sort(by_class[place < kept[codes[by_class]]])
 
 
-def _split_stratified(
-    codes: IntArray, groups: IntArray, folds: int, rng: np.random.Generator
-) -> list[tuple[IntArray, IntArray]]:
-    """Split users into folds that have equally many groups of every class; a group has the class of its first user.
+def _assign_folds(codes: IntArray, groups: IntArray, folds: int, rng: np.random.Generator) -> IntArray:
+    """Assign users to folds that have equally many groups of every class; a group has the class of its first user.
 
     Groups are assigned to the folds in turn, class by class, the large ones first and in random order otherwise.
     """
@@ -265,8 +309,7 @@ def _split_stratified(
     order = np.lexsort((rng.random(len(codes))[first], -sizes, codes[first]))
     fold = np.empty(len(order), dtype=np.int64)
     fold[order] = rng.permutation(folds)[np.arange(len(order)) % folds]
-    fold_of_user = fold[group]
-    return [(np.flatnonzero(fold_of_user != k), np.flatnonzero(fold_of_user == k)) for k in range(folds)]
+    return fold[group]
 
 
 def _build_trial(
