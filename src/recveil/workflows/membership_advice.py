@@ -12,6 +12,10 @@ from recveil.workflows.membership_frontier import find_private_model
 __all__ = ["advise_on_members"]
 
 ADVISED_EPSILON, ADVISED_DELTA = 2.0, 1e-5
+BOUND_COUNTS = (
+    "Plan with that bound. An attacker who simulates the mechanism on many halves of the users reaches more than the "
+    "attacks measured here. Points of a smaller epsilon and their prices are in the frontier."
+)
 HIGH_COST = 0.5
 """Loss of the hit rate from which a guarantee asks for more users."""
 
@@ -77,6 +81,8 @@ def _choose_from_frontier(frontier: MembershipFrontier, n_members: int | None) -
     if frontier.guaranteed_choice is not None:
         point = frontier.points[frontier.guaranteed_choice]
         lines.append(f"With a guarantee: {_describe_point(point)}.")
+        if point.max_auc is not None and point.max_auc > frontier.limit:
+            lines.append(BOUND_COUNTS)
         if point.cost is not None and point.cost > HIGH_COST and n_members is not None:
             lines.append(f"That is the price for {n_members:,} members. A guarantee costs less with more of them.")
     measured = frontier.measured_choice
@@ -98,6 +104,6 @@ def _describe_point(point: MembershipFrontierPoint) -> str:
         parts.append(
             f"the best attack reaches {point.auc.value:.3f} [{point.auc.low:.3f}, {point.auc.high:.3f}]{bound}"
         )
-    if point.cost is not None:
-        parts.append(f"the hit rate of lists changes by {-point.cost:+.0%}")
+    if point.change is not None:
+        parts.append(f"the hit rate of lists changes by {point.change:+.0%}")
     return "; ".join(parts)
