@@ -74,6 +74,8 @@ def test_advice_says_what_the_attacker_saw_and_where_there_is_a_guarantee() -> N
     assert f"--model {find_private_model()}" in advise_on_members(leak)[1]
     assert "0.639" in advise_on_members(leak)[1]
     assert len(advise_on_members(make_result("none"))) == 1
+    private = leak.input.model_copy(update={"model": find_private_model()})
+    assert len(advise_on_members(leak.model_copy(update={"input": private}))) == 1
     for signal, view in (("self-score", "scores of all items"), ("rank-percentile", "ranks of all items")):
         protocol = leak.protocol.model_copy(
             update={"attacks": ["biased", "rmia"], "references": ReferenceProtocol(n=4, signal=signal)}

@@ -27,7 +27,8 @@ def advise_on_members(result: MembershipResult) -> list[str]:
         advice.append(_blame_serving(result))
     if result.frontier is not None:
         return [*advice, *_choose_from_frontier(result.frontier, result.n_members)]
-    if result.privacy is None and result.verdict in (Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.EXPLAINED):
+    is_open = result.privacy is None and result.input.model != find_private_model()
+    if is_open and result.verdict in (Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.EXPLAINED):
         advice.append(_recommend_private_model(result))
     return advice
 
@@ -42,7 +43,12 @@ def _describe_view(result: MembershipResult) -> str:
         )
     view = "ranks of all items" if references.signal == "rank-percentile" else "scores of all items"
     attacks = [f"'{name}'" for name in result.protocol.attacks if MEMBERSHIP_ATTACKS.traits(name).needs_references]
-    knows = " It knew the mechanism and the released items." if result.privacy is not None else ""
+    knows = ""
+    if result.privacy is not None:
+        knows = (
+            " It knew the mechanism and the released items. Attackers who simulate the noisy releases for many halves of "
+            "the users reach more; the bound covers them."
+        )
     return (
         f"The attacker saw histories and lists; {' and '.join(attacks)} saw the {view} as well, and trained "
         f"{references.n} models like the target.{knows}"
