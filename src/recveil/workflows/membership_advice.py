@@ -13,8 +13,8 @@ __all__ = ["advise_on_members"]
 
 ADVISED_EPSILON, ADVISED_DELTA = 2.0, 1e-5
 BOUND_COUNTS = (
-    "Plan with that bound. An attacker who simulates the mechanism on many halves of the users reaches more than the "
-    "attacks measured here. Points of a smaller epsilon and their prices are in the frontier."
+    "Plan with that bound: attackers who simulate the noisy releases reach more than those measured here. The frontier "
+    "has the prices of smaller budgets."
 )
 HIGH_COST = 0.5
 """Loss of the hit rate from which a guarantee asks for more users."""
@@ -46,8 +46,8 @@ def _describe_view(result: MembershipResult) -> str:
     knows = ""
     if result.privacy is not None:
         knows = (
-            " It knew the mechanism and the released items. Attackers who simulate the noisy releases for many halves of "
-            "the users reach more; the bound covers them."
+            " It knew the mechanism and the released items. Attackers who simulate the noisy releases as well reach "
+            "more; the bound covers them."
         )
     return (
         f"The attacker saw histories and lists; {' and '.join(attacks)} saw the {view} as well, and trained "
