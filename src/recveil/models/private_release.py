@@ -62,6 +62,7 @@ NOT_COVERED = (
     "times, which decides the defaults of `recency` and `span`), dropping rare items or users, holding out random "
     "interactions where the data have no times, and options that were chosen by looking at the data, as by "
     "`recveil tune`.",
+    "Luck of one training: all users share one draw of the noise, and the bounds on attacks hold on average over it.",
     "Further trainings on the same users: their budgets add up.",
     "The ids of users in the released files, and `metrics.json`, `attributes.parquet` and the folder `model`, which "
     "hold facts without noise, such as the number of items. Keep them inside.",
