@@ -106,12 +106,11 @@ def measure_attacks(data: Dataset, setting: Setting, seed: int) -> Line:
         line[signal] = {**describe_attacks(member, scores, seed), "cpu_s": round(time.process_time() - begin, 1)}
     if setting.lists:
         line["lists"] = describe_attacks(member, score_lists(part, target, setting, seed), seed)
-    guarantee = target.model.guarantee_ if isinstance(target.model, PrivateRecommender) else None
-    if guarantee is not None:
+    if target.guarantee is not None:
         line["bound"] = {
-            "auc": round(guarantee.max_auc, 4),
-            "tpr": round(guarantee.max_tpr_at_1_percent_fpr, 4),
-            "epsilon": guarantee.epsilon,
+            "auc": round(target.guarantee.max_auc, 4),
+            "tpr": round(target.guarantee.max_tpr_at_1_percent_fpr, 4),
+            "epsilon": target.guarantee.epsilon,
         }
     return line
 

@@ -56,6 +56,9 @@ def test_an_item_of_one_user_is_dropped_and_said_and_never_listed() -> None:
     assert lists is not None
     assert set(np.unique(lists)) == {-1, *range(24)}
     assert not any("single user" in note for note in fit(split).notes_)
+    without_noise = fit(named, epsilon=None, noise=0.0)
+    assert 24 in without_noise.released_items_
+    assert any("no threshold, so they are released" in note for note in without_noise.notes_)
 
 
 def test_a_user_of_many_interactions_is_clipped_and_that_is_said() -> None:

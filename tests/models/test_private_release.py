@@ -64,6 +64,8 @@ def test_a_guarantee_says_what_it_means_and_whether_the_noise_is_secret() -> Non
     without = resolve_budget(None, 0.0, 1e-5).build_guarantee("m", [], 3, None)
     assert (without.max_auc, without.noise_is_secret, math.isinf(without.epsilon)) == (1.0, False, True)
     assert "no guarantee" in without.sentence
+    large = resolve_budget(1e6, None, 1e-5).build_guarantee("m", [], 3, None)
+    assert "protects nobody" in large.sentence
 
 
 def test_noise_repeats_with_a_seed_only_and_differs_between_the_models_of_a_run() -> None:

@@ -48,11 +48,14 @@ def test_advice_names_the_choices_with_their_price_and_their_bound() -> None:
     advice = " ".join(advise_on_members(make_result("leak", frontier=frontier)))
     assert "With a guarantee: private; the best attack reaches 0.530" in advice
     assert "no attack exceeds 0.639; the hit rate of lists changes by -30%" in advice
+    assert "Plan with that bound" in advice
     assert "Cheapest by measurement: small" in advice
     assert "these attacks only" in advice
     assert "price for" not in advice
     dear = frontier.model_copy(update={"points": [*POINTS[:2], make_point("private", 0.53, 0.9, 0.639)]})
     assert "price for 5 members" in " ".join(advise_on_members(make_result("leak", frontier=dear)))
+    low = frontier.model_copy(update={"points": [*POINTS[:2], make_point("private", 0.53, 0.3, 0.575)]})
+    assert "Plan with" not in " ".join(advise_on_members(make_result("leak", frontier=low)))
     nothing = frontier.model_copy(update={"measured_choice": None, "guaranteed_choice": None})
     assert "No point of the frontier" in advise_on_members(make_result("leak", frontier=nothing))[-1]
 
@@ -71,6 +74,8 @@ def test_advice_says_what_the_attacker_saw_and_where_there_is_a_guarantee() -> N
     assert f"--model {find_private_model()}" in advise_on_members(leak)[1]
     assert "0.639" in advise_on_members(leak)[1]
     assert len(advise_on_members(make_result("none"))) == 1
+    private = leak.input.model_copy(update={"model": find_private_model()})
+    assert len(advise_on_members(leak.model_copy(update={"input": private}))) == 1
     for signal, view in (("self-score", "scores of all items"), ("rank-percentile", "ranks of all items")):
         protocol = leak.protocol.model_copy(
             update={"attacks": ["biased", "rmia"], "references": ReferenceProtocol(n=4, signal=signal)}

@@ -68,6 +68,7 @@ def test_a_frontier_is_measured_on_the_audited_data(data_folder: Path) -> None:
     points = result.frontier.points
     assert [point.kind for point in points] == ["none", "serving", *["dimension"] * 3, *["epsilon"] * 4]
     assert points[0].cost == 0
+    assert str(points[0].change) == "0.0"  # and not -0.0
     assert points[0].auc is not None
     assert points[0].auc.value > 0.8
     assert points[1].auc == points[0].auc  # PureSVD folds in exactly

@@ -266,7 +266,7 @@ def _format_point(point: MembershipFrontierPoint) -> str:
     if point.auc is None or point.hit_rate is None:
         return f"{point.label:32} {point.reason}"
     bound = "no guarantee" if point.max_auc is None else f"at most {point.max_auc:.3f}"
-    price = "" if point.cost is None else f" ({-point.cost:+.0%})"
+    price = "" if point.change is None else f" ({point.change:+.0%})"
     auc = f"AUC {point.auc.value:.3f} {_format_interval(point.auc)}"
     return f"{point.label:32} {auc} {bound:15} hit rate {point.hit_rate.value:.3f}{price}"
 

@@ -160,6 +160,11 @@ class MembershipFrontierPoint(Part):
     cost: Number | None = None
     reason: str = ""
 
+    @property
+    def change(self) -> float | None:
+        """Relative change of the hit rate in hundredths; what rounds to nothing is 0 and never -0."""
+        return None if self.cost is None else 0.0 - round(self.cost, 2)
+
 
 class MembershipFrontier(Part):
     """Privacy and price of several defenses on the audited data.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -12,14 +12,14 @@ from scipy import sparse
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
-from recveil.core.option_types import Count, Exponent, PositiveFloat, Width, check_fields
+from recveil.core.option_types import Count, Exponent, PositiveFloat, Width
 from recveil.core.progress import track_progress
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
-from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import Dataset, FloatArray, IntArray, Split
 from recveil.models.sampling import build_interaction_matrix, wrap_histories
-from recveil.models.scoring import compute_dot_scores
+from recveil.models.vector_model import VectorModel
 
 __all__ = ["ALS"]
 
@@ -38,7 +38,7 @@ _BLOCK_NUMBERS = 2**22  # numbers gathered at a time
 
 
 @dataclass
-class ALS:
+class ALS(VectorModel):
     """Weighted matrix factorization by alternating least squares.
 
     Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM 2008. Seen pairs should score 1
@@ -56,13 +56,6 @@ class ALS:
     weight: PositiveFloat = 1.0
     recency: Exponent = 0.0
     device: str | None = None
-
-    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; neither validation nor test items are used."""
@@ -83,10 +76,6 @@ class ALS:
             user = self._solve_rows(item, by_user)
         self.user_vectors_, self.item_vectors_ = user.cpu().numpy(), item.cpu().numpy()
         return self
-
-    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item; `user_vectors` replaces the vectors of these users."""
-        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Compute user vectors for new histories by the equation of training.

@@ -13,13 +13,12 @@ from pydantic import Field
 from torch.nn import functional
 
 from recveil.core.errors import UsageError
-from recveil.core.option_types import Count, OpenShare, PositiveFloat, Rate, Width, check_fields
+from recveil.core.option_types import Count, OpenShare, PositiveFloat, Rate, Width
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
-from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import apply_dropout, make_layer, make_table
 from recveil.models.sampling import draw_batches
-from recveil.models.scoring import compute_dot_scores
 from recveil.models.sequences import (
     NO_TARGET,
     Histories,
@@ -30,6 +29,7 @@ from recveil.models.sequences import (
     fit_reader,
     index_places,
 )
+from recveil.models.vector_model import VectorModel
 
 __all__ = ["BERT4Rec"]
 
@@ -52,7 +52,7 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
 
 
 @dataclass
-class BERT4Rec:
+class BERT4Rec(VectorModel):
     """Sequential recommender by a bidirectional transformer.
 
     Sun et al., BERT4Rec: Sequential Recommendation with Bidirectional Encoder Representations from Transformer, CIKM
@@ -82,22 +82,12 @@ class BERT4Rec:
     patience: Count = 6
     device: str | None = None
 
-    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
-    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""
         fit_reader(self, _Transformer, split, penalty=penalty, rng=rng, label="training BERT4Rec", block=_BLOCK_USERS)
         return self
-
-    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item; `user_vectors` replaces the vectors of these users."""
-        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Compute user vectors for new histories by the trained network.

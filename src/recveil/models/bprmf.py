@@ -11,16 +11,16 @@ import torch
 from torch.nn import functional
 
 from recveil.core.device import resolve_device
-from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
+from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
-from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import draw_parameters, make_table
 from recveil.models.networks import compute_user_table
 from recveil.models.sampling import Positives, make_positives, wrap_histories
-from recveil.models.scoring import compute_dot_scores
 from recveil.models.training_loop import Schedule, train_network
+from recveil.models.vector_model import VectorModel
 
 __all__ = ["BPRMF"]
 
@@ -63,7 +63,7 @@ _PIECE_NUMBERS = 2**17  # numbers gathered at a time on the CPU
 
 
 @dataclass
-class BPRMF:
+class BPRMF(VectorModel):
     """Matrix factorization with the pairwise loss of BPR.
 
     Rendle et al., BPR: Bayesian Personalized Ranking from Implicit Feedback, UAI 2009. The score is the dot product of
@@ -89,13 +89,7 @@ class BPRMF:
     patience: Count = 5
     device: str | None = None
 
-    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     passes_: int = field(init=False, repr=False, compare=False)
-    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""
@@ -108,10 +102,6 @@ class BPRMF:
         self.user_vectors_ = compute_user_table(network, penalty)
         self.item_vectors_ = network.item.detach().cpu().numpy()
         return self
-
-    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item; `user_vectors` replaces the vectors of these users."""
-        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Learn user vectors for new histories, with the items frozen.

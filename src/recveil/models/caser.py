@@ -13,17 +13,17 @@ from torch.nn import functional
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import DataError
-from recveil.core.option_types import Count, PositiveFloat, Rate, Width, check_fields
+from recveil.core.option_types import Count, PositiveFloat, Rate, Width
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
-from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import apply_dropout, export_weights, make_layer, make_table
 from recveil.models.networks import compute_user_table
 from recveil.models.sampling import draw_batches, wrap_histories
-from recveil.models.scoring import compute_dot_scores
 from recveil.models.sequences import Histories, apply_in_blocks, make_histories
 from recveil.models.training_loop import Schedule, train_network
+from recveil.models.vector_model import VectorModel
 
 __all__ = ["Caser"]
 
@@ -36,7 +36,7 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
 
 
 @dataclass
-class Caser:
+class Caser(VectorModel):
     """Sequential recommender by convolutions over the last items.
 
     Tang and Wang, Personalized Top-N Sequential Recommendation via Convolutional Sequence Embedding, WSDM 2018. The
@@ -61,14 +61,8 @@ class Caser:
     patience: Count = 5
     device: str | None = None
 
-    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
     passes_: int = field(init=False, repr=False, compare=False)
-    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""
@@ -85,10 +79,6 @@ class Caser:
         self.item_vectors_ = network.out.detach().cpu().numpy()
         self.weights_ = export_weights(network)
         return self
-
-    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item; `user_vectors` replaces the vectors of these users."""
-        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Compute user vectors for new histories.

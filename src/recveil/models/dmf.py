@@ -14,11 +14,11 @@ from torch.nn import functional
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import unknown_name
-from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
+from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
-from recveil.core.types import Dataset, FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import Dataset, FloatArray, IntArray, Split
 from recveil.models.layers import draw_parameters, export_weights, make_layer, make_table
 from recveil.models.networks import compute_user_table
 from recveil.models.sampling import (
@@ -27,9 +27,9 @@ from recveil.models.sampling import (
     select_hardest,
     wrap_histories,
 )
-from recveil.models.scoring import compute_dot_scores
 from recveil.models.sparse_products import SparseMatrix, multiply_sparse
 from recveil.models.training_loop import Schedule, train_network
+from recveil.models.vector_model import VectorModel
 
 __all__ = ["DMF"]
 
@@ -72,7 +72,7 @@ _SIMILARITIES = ("cosine", "dot")
 
 
 @dataclass
-class DMF:
+class DMF(VectorModel):
     """Deep matrix factorization: vectors computed from interactions, not looked up.
 
     Xue et al., Deep Matrix Factorization Models for Recommender Systems, IJCAI 2017. The outputs of the towers are
@@ -101,13 +101,10 @@ class DMF:
     patience: Count = 5
     device: str | None = None
 
-    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
-    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.similarity not in _SIMILARITIES:
             raise unknown_name("similarity of DMF", self.similarity, _SIMILARITIES)
 
@@ -125,10 +122,6 @@ class DMF:
             self.item_vectors_ = network.compute_item_vectors().cpu().numpy()
         self.weights_ = export_weights(network.user_tower)
         return self
-
-    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item; `user_vectors` replaces the vectors of these users."""
-        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Compute user vectors for new histories by the trained tower.

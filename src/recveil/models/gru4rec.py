@@ -11,13 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from recveil.core.option_types import Count, PositiveFloat, Rate, Width, check_fields
+from recveil.core.option_types import Count, PositiveFloat, Rate, Width
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
-from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import apply_dropout, make_layer, make_table
 from recveil.models.sampling import draw_batches
-from recveil.models.scoring import compute_dot_scores
 from recveil.models.sequences import (
     NO_TARGET,
     Histories,
@@ -28,6 +27,7 @@ from recveil.models.sequences import (
     fit_reader,
     index_places,
 )
+from recveil.models.vector_model import VectorModel
 
 __all__ = ["GRU4Rec"]
 
@@ -48,7 +48,7 @@ TUNED_OPTIONS: Mapping[str, Mapping[str, float]] = {
 
 
 @dataclass
-class GRU4Rec:
+class GRU4Rec(VectorModel):
     """Sequential recommender by gated recurrent units.
 
     Hidasi et al., Session-based Recommendations with Recurrent Neural Networks, ICLR 2016. The user vector is the state
@@ -71,22 +71,12 @@ class GRU4Rec:
     patience: Count = 6
     device: str | None = None
 
-    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     weights_: dict[str, NDArray[Any]] = field(init=False, repr=False, compare=False)
-    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""
         fit_reader(self, _Reader, split, penalty=penalty, rng=rng, label="training GRU4Rec", block=_BLOCK_USERS)
         return self
-
-    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item; `user_vectors` replaces the vectors of these users."""
-        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Compute user vectors for new histories by the trained network.

@@ -12,16 +12,16 @@ from torch.nn import functional
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import unknown_name
-from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
+from recveil.core.option_types import Count, Exponent, NonNegativeFloat, PositiveFloat, Width
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
-from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import make_table
 from recveil.models.networks import compute_user_table
 from recveil.models.sampling import Positives, make_positives, select_hardest, wrap_histories
-from recveil.models.scoring import compute_dot_scores
 from recveil.models.training_loop import Schedule, train_network
+from recveil.models.vector_model import VectorModel
 
 __all__ = ["LFM"]
 
@@ -31,7 +31,7 @@ _LOSSES = ("logistic", "squared")
 
 
 @dataclass
-class LFM:
+class LFM(VectorModel):
     """Latent factor model: pointwise matrix factorization of implicit feedback.
 
     The "LFM" of DL-MIA (KDD 2022). The score is the dot product of the two vectors. It is trained towards 1 for seen
@@ -54,14 +54,11 @@ class LFM:
     patience: Count = 5
     device: str | None = None
 
-    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     offset_: float = field(init=False, repr=False, compare=False)
     passes_: int = field(init=False, repr=False, compare=False)
-    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.loss not in _LOSSES:
             raise unknown_name("loss of LFM", self.loss, _LOSSES)
 
@@ -77,10 +74,6 @@ class LFM:
         self.item_vectors_ = network.item.detach().cpu().numpy()
         self.offset_ = float(network.offset.detach())
         return self
-
-    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item; `user_vectors` replaces the vectors of these users."""
-        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Learn user vectors for new histories, with the items frozen.

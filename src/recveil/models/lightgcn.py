@@ -12,11 +12,11 @@ from scipy import sparse
 from torch.nn import functional
 
 from recveil.core.device import resolve_device
-from recveil.core.option_types import Count, CountOrZero, Exponent, NonNegativeFloat, PositiveFloat, Width, check_fields
+from recveil.core.option_types import Count, CountOrZero, Exponent, NonNegativeFloat, PositiveFloat, Width
 from recveil.core.protocols import Penalty
 from recveil.core.random import make_torch_generator
 from recveil.core.traits import ModelTraits
-from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.models.layers import draw_parameters, make_table
 from recveil.models.networks import compute_user_table
 from recveil.models.sampling import (
@@ -26,9 +26,9 @@ from recveil.models.sampling import (
     select_hardest,
     wrap_histories,
 )
-from recveil.models.scoring import compute_dot_scores
 from recveil.models.sparse_products import SparseMatrix, multiply_sparse
 from recveil.models.training_loop import Schedule, train_network
+from recveil.models.vector_model import VectorModel
 
 __all__ = ["LightGCN"]
 
@@ -75,7 +75,7 @@ place of SGD with 1e-4, which hardly leaves its start; batches are ours. AttrClo
 
 
 @dataclass
-class LightGCN:
+class LightGCN(VectorModel):
     """Linear graph convolution with the pairwise loss of BPR.
 
     He et al., LightGCN: Simplifying and Powering Graph Convolution Network for Recommendation, SIGIR 2020. Each vector
@@ -101,15 +101,9 @@ class LightGCN:
     patience: Count = 20
     device: str | None = None
 
-    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
     item_layers_: FloatArray = field(init=False, repr=False, compare=False)
     item_degrees_: FloatArray = field(init=False, repr=False, compare=False)
     passes_: int = field(init=False, repr=False, compare=False)
-    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Learn from the training part; keep the epoch that validates best."""
@@ -129,10 +123,6 @@ class LightGCN:
             self.item_vectors_ = network.compute_item_vectors().cpu().numpy()
             self.item_layers_ = torch.stack(network.compute_item_layers()).cpu().numpy()
         return self
-
-    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item; `user_vectors` replaces the vectors of these users."""
-        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator) -> FloatArray:
         """Compute user vectors for new histories.

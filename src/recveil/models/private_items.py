@@ -6,6 +6,7 @@ whatever an attack sees is computed from private numbers and from what it knows 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -216,11 +217,13 @@ class PrivateItemModel(ABC):
         n_users, n_items, n_released = train.n_users, train.n_items, len(self.released_items_)
         notes = [f"{n_released:,} of {n_items:,} items are released; only these are recommended."]
         if n_single:
-            notes.append(
-                f"Items with a single user, whose names would give that user away: {n_single:,}. They fall below the "
-                "noisy threshold and are dropped; any of one user's is kept with a probability of at most "
-                f"{budget.item_failure:.0e}."
+            fate = (
+                "Without noise there is no threshold, so they are released."
+                if math.isinf(budget.mu)
+                else "They fall below the noisy threshold and are dropped; any of one user's is kept with a "
+                f"probability of at most {budget.item_failure:.0e}."
             )
+            notes.append(f"Items with a single user, whose names would give that user away: {n_single:,}. {fate}")
         if n_long:
             notes.append(f"Users with more than {self.max_history:,} interactions: {n_long:,}. Only the newest count.")
         if n_users * self.delta > 1:

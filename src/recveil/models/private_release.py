@@ -54,9 +54,15 @@ SHARE_OF_ONE_ITEM, MAX_COUNT_SHARE = 4.0, 0.4
 """Further part for counts: the first number over the frequent items that the first counts found, and its limit."""
 
 
+MAX_USEFUL_AUC = 0.9995
+"""A bound above it, which rounds to 1, is no protection."""
+
 NOT_COVERED = (
-    "Steps before training that look at several users: dropping rare items or users, holding out random interactions "
-    "where the data have no times, and options that were chosen by looking at the data, as by `recveil tune`.",
+    "Steps before training that look at several users: reading a file (the types of its columns, and whether it has "
+    "times, which decides the defaults of `recency` and `span`), dropping rare items or users, holding out random "
+    "interactions where the data have no times, and options that were chosen by looking at the data, as by "
+    "`recveil tune`.",
+    "Luck of one training: all users share one draw of the noise, and the bounds on attacks hold on average over it.",
     "Further trainings on the same users: their budgets add up.",
     "The ids of users in the released files, and `metrics.json`, `attributes.parquet` and the folder `model`, which "
     "hold facts without noise, such as the number of items. Keep them inside.",
@@ -114,11 +120,13 @@ class PrivacyBudget:
     def _write_sentence(self, auc: float, tpr: float, noise_seed: int | None) -> str:
         if math.isinf(self.mu):
             return "No noise was added, so there is no guarantee: an attack may find every training user."
+        budget = f"(epsilon {self.epsilon:.3g}, delta {self.delta:g})"
         meaning = (
             f"No attack on lists, scores or item vectors tells training users from others with an AUC above {auc:.3f}, "
-            f"or finds more than {tpr:.1%} of them while it accuses 1 % of the others (epsilon {self.epsilon:.3g}, "
-            f"delta {self.delta:g})."
+            f"or finds more than {tpr:.1%} of them while it accuses 1 % of the others {budget}."
         )
+        if auc > MAX_USEFUL_AUC:
+            meaning = f"So large a budget protects nobody: an attack may find every training user {budget}."
         if noise_seed is None:
             return meaning
         return f"{meaning} The noise is NOT secret: whoever knows `noise_seed` and the seed can remove it."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -12,13 +12,13 @@ from scipy.sparse.linalg import svds
 
 from recveil.core.device import resolve_device
 from recveil.core.errors import UsageError
-from recveil.core.option_types import Width, check_fields
+from recveil.core.option_types import Width
 from recveil.core.protocols import Penalty
 from recveil.core.traits import ModelTraits
-from recveil.core.types import FloatArray, IntArray, Split, TrainingHistory
+from recveil.core.types import FloatArray, IntArray, Split
 from recveil.metrics.ranking import collect_seen_items
 from recveil.models.sampling import wrap_histories
-from recveil.models.scoring import compute_dot_scores
+from recveil.models.vector_model import VectorModel
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ METHODS = (ModelTraits("puresvd", builder="PureSVD", paper="Cremonesi, Koren and
 
 
 @dataclass
-class PureSVD:
+class PureSVD(VectorModel):
     """Truncated singular value decomposition of the 0/1 interaction matrix.
 
     Cremonesi, Koren and Turrin, Performance of Recommender Algorithms on Top-N Recommendation Tasks, RecSys 2010. A
@@ -41,13 +41,6 @@ class PureSVD:
     device: str | None = None
 
     epochs = 1  # no field: it is neither an option nor learned
-
-    user_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    item_vectors_: FloatArray = field(init=False, repr=False, compare=False)
-    history_: TrainingHistory | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def fit(self, split: Split, *, penalty: Penalty | None = None, rng: np.random.Generator) -> Self:
         """Factor the training part.
@@ -74,10 +67,6 @@ class PureSVD:
         self.item_vectors_ = np.ascontiguousarray(items, dtype=np.float32)
         self.user_vectors_ = np.asarray(matrix @ items, dtype=np.float32)
         return self
-
-    def score(self, users: IntArray, user_vectors: FloatArray | None = None) -> FloatArray:
-        """Score every item; `user_vectors` replaces the vectors of these users."""
-        return compute_dot_scores(self.user_vectors_, self.item_vectors_, users, user_vectors)
 
     def fold_in(self, histories: Sequence[IntArray], *, rng: np.random.Generator | None = None) -> FloatArray:
         """Compute user vectors for new histories by the product of training.

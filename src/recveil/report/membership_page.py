@@ -277,7 +277,7 @@ def _build_defense_row(point: MembershipFrontierPoint) -> DefenseRow:
         auc=format_estimate(point.auc),
         bound="none" if point.max_auc is None else format_number(point.max_auc),
         hit_rate=format_estimate(point.hit_rate),
-        cost="" if point.cost is None else f"{-100 * point.cost:+.0f} %",
+        cost="" if point.change is None else f"{100 * point.change:+.0f} %",
         note=redact_sentence(point.reason),
     )
 

@@ -12,6 +12,10 @@ from recveil.workflows.membership_frontier import find_private_model
 __all__ = ["advise_on_members"]
 
 ADVISED_EPSILON, ADVISED_DELTA = 2.0, 1e-5
+BOUND_COUNTS = (
+    "Plan with that bound: attackers who simulate the noisy releases reach more than those measured here. The frontier "
+    "has the prices of smaller budgets."
+)
 HIGH_COST = 0.5
 """Loss of the hit rate from which a guarantee asks for more users."""
 
@@ -23,7 +27,8 @@ def advise_on_members(result: MembershipResult) -> list[str]:
         advice.append(_blame_serving(result))
     if result.frontier is not None:
         return [*advice, *_choose_from_frontier(result.frontier, result.n_members)]
-    if result.privacy is None and result.verdict in (Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.EXPLAINED):
+    is_open = result.privacy is None and result.input.model != find_private_model()
+    if is_open and result.verdict in (Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.EXPLAINED):
         advice.append(_recommend_private_model(result))
     return advice
 
@@ -38,7 +43,12 @@ def _describe_view(result: MembershipResult) -> str:
         )
     view = "ranks of all items" if references.signal == "rank-percentile" else "scores of all items"
     attacks = [f"'{name}'" for name in result.protocol.attacks if MEMBERSHIP_ATTACKS.traits(name).needs_references]
-    knows = " It knew the mechanism and the released items." if result.privacy is not None else ""
+    knows = ""
+    if result.privacy is not None:
+        knows = (
+            " It knew the mechanism and the released items. Attackers who simulate the noisy releases as well reach "
+            "more; the bound covers them."
+        )
     return (
         f"The attacker saw histories and lists; {' and '.join(attacks)} saw the {view} as well, and trained "
         f"{references.n} models like the target.{knows}"
@@ -77,6 +87,8 @@ def _choose_from_frontier(frontier: MembershipFrontier, n_members: int | None) -
     if frontier.guaranteed_choice is not None:
         point = frontier.points[frontier.guaranteed_choice]
         lines.append(f"With a guarantee: {_describe_point(point)}.")
+        if point.max_auc is not None and point.max_auc > frontier.limit:
+            lines.append(BOUND_COUNTS)
         if point.cost is not None and point.cost > HIGH_COST and n_members is not None:
             lines.append(f"That is the price for {n_members:,} members. A guarantee costs less with more of them.")
     measured = frontier.measured_choice
@@ -98,6 +110,6 @@ def _describe_point(point: MembershipFrontierPoint) -> str:
         parts.append(
             f"the best attack reaches {point.auc.value:.3f} [{point.auc.low:.3f}, {point.auc.high:.3f}]{bound}"
         )
-    if point.cost is not None:
-        parts.append(f"the hit rate of lists changes by {-point.cost:+.0%}")
+    if point.change is not None:
+        parts.append(f"the hit rate of lists changes by {point.change:+.0%}")
     return "; ".join(parts)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 
 from recveil.attacks.membership.lira import LiRA
 from recveil.attacks.membership.rmia import RMIA
-from recveil.audits.membership.platforms import TrainedPlatform, measure_overall_hit_rate, train_platform
+from recveil.audits.membership.platforms import measure_overall_hit_rate, train_platform
 from recveil.audits.membership.references import ReferenceModels
 from recveil.audits.membership.scenarios import MethodConfig, TrainedScenario
 from recveil.core.errors import DataError, UsageError
 from recveil.core.membership_parts import MembershipFrontier, MembershipFrontierPoint
 from recveil.core.progress import track_progress
-from recveil.core.protocols import MembershipAttack, PrivateRecommender, Recommender
+from recveil.core.protocols import MembershipAttack, Recommender
 from recveil.core.random import make_generator
 from recveil.data.member_split import MemberPart
 from recveil.metrics.intervals import CONFIDENCE_LEVEL
@@ -89,7 +89,7 @@ class _Measurement:
         return {
             "auc": aucs[best],
             "attack": best,
-            "max_auc": _find_bound(target),
+            "max_auc": None if target.guarantee is None else target.guarantee.max_auc,
             "hit_rate": measure_overall_hit_rate(served),
         }
 
@@ -158,11 +158,6 @@ def _read_options(model: object) -> dict[str, object]:
     if not is_dataclass(model):
         return {}
     return {entry.name: vars(model)[entry.name] for entry in fields(model) if entry.init}
-
-
-def _find_bound(target: TrainedPlatform) -> float | None:
-    guarantee = target.model.guarantee_ if isinstance(target.model, PrivateRecommender) else None
-    return None if guarantee is None else guarantee.max_auc
 
 
 def _price(points: Sequence[MembershipFrontierPoint]) -> list[MembershipFrontierPoint]:

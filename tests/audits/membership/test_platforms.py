@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -215,6 +217,18 @@ def test_a_private_model_names_only_released_items_and_serves_twins_alike() -> N
     rows = [np.flatnonzero(np.flatnonzero(platform.popularity) == item)[0] for item in history]
     copied = platform.model.score(np.array([twin]), platform.model.fold_in([np.array(rows)]))
     assert np.allclose(copied, platform.score_members(np.array([0])), atol=1e-6)
+
+
+def test_a_private_model_serves_strangers_with_items_that_it_released_and_not_by_exact_counts() -> None:
+    rng = np.random.default_rng(0)
+    world = make_world(n_users=300, n_items=40, n_interactions=6_000, leaks={}, rng=rng).dataset
+    strange = world.user == 299
+    data = replace(world, item=np.where(strange, 40, world.item), item_ids=np.arange(41))
+    model = PrivateCovariance(epsilon=20.0, noise_seed=0)
+    platform = train_platform(MemberPart(data, np.arange(300) < 290), model, ServingPolicy(k=5), rng=rng)
+    scores = platform.score(np.array([299]))[0, platform.is_known]
+    expected = model.score(np.array([0]), model.fold_in([np.array([], dtype=np.int64)]))[0, model.released_items_]
+    assert np.array_equal(scores, expected)
 
 
 def test_users_who_have_seen_all_released_items_get_them_again() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +67,27 @@ def test_a_defense_gives_three_games_and_changes_lists_of_non_members_only(scena
     np.testing.assert_array_equal(static.shadows[0].watched.lists, before.shadows[0].watched.lists)
     assert prepared.utility.non_member_change.n == int((~game.truth).sum())
     assert prepared.defense.model_dump() == {"name": "popularity", "options": {"pool": 40}}
+
+
+@pytest.mark.parametrize(
+    ("change", "holds"),
+    [
+        ({}, True),
+        ({"policy": ServingPolicy("fold-in-all", "kept", k=10)}, True),
+        ({"policy": ServingPolicy(seen="paper", k=10)}, False),
+        ({"policy": ServingPolicy("popular", k=10)}, False),
+        ({"defense": MethodConfig("popularity", {"pool": 40})}, False),
+    ],
+)
+def test_a_guarantee_holds_only_where_members_and_non_members_are_served_alike(
+    scenario: TrainedScenario, change: dict[str, Any], holds: bool
+) -> None:
+    private = MethodConfig("dp-cov", {"epsilon": 200.0, "delta": 0.1, "noise_seed": 0})
+    prepared = build(replace(scenario, target=private, **change))
+    assert (prepared.privacy is not None) == holds
+    assert any("guarantee of the model does not hold" in note for note in prepared.notes) != holds
+    assert any("above 1 / users" in note for note in prepared.notes)
+    assert any("are released" in note for note in prepared.notes)
 
 
 def test_sequential_models_need_fewer_interactions_of_users_and_more_of_items(scenario: TrainedScenario) -> None:

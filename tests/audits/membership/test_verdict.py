@@ -52,6 +52,7 @@ def audit(truth: np.ndarray | None = TRUTH, **attacks: MembershipAttackResult) -
         ({"r": result(0.5), "a": result(0.51, ahead=0.01)}, "none", "by 0.05 of AUC or more: .* 0.510"),
         ({"r": result(0.5), "a": result(0.5, 0.2, ahead=0.0)}, "inconclusive", "Too few users"),
         ({"r": result(0.5), "a": result(0.3, ahead=-0.2)}, "leak", "'a' .* 0.300 .*, reliably wrong"),
+        ({"r": result(0.48, 0.05), "a": result(0.6, 0.04, ahead=0.03)}, "leak", "'a' .* 0.600 .* no rule explains"),
         ({"r": result(0.3), "a": result(0.5, ahead=0.2)}, "explained", "'r' .* 0.300 .*, reliably wrong"),
     ],
 )

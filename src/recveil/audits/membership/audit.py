@@ -25,7 +25,7 @@ from recveil.core.types import BoolArray, Estimate, FloatArray, IntArray, Shadow
 from recveil.metrics import roc
 from recveil.metrics.intervals import CLEAR_LEVEL, CONFIDENCE_LEVEL
 
-__all__ = ["FALSE_POSITIVE_RATES", "MembershipAudit", "run_membership_attacks"]
+__all__ = ["FALSE_POSITIVE_RATES", "MembershipAudit", "differs_from_chance", "run_membership_attacks"]
 
 FALSE_POSITIVE_RATES = (0.001, 0.01)
 """The false positive rates at which the share of members found is reported."""
@@ -150,7 +150,8 @@ def _choose_threshold(shadows: Sequence[Shadow], scores: Sequence[FloatArray]) -
 def _evaluate_scores(
     truth: BoolArray, scored: Mapping[str, _ScoredAttack], level: float
 ) -> dict[str, MembershipAttackResult]:
-    results = {}
+    results: dict[str, MembershipAttackResult] = {}
+    rules_tell_something = False
     clear_level = CLEAR_LEVEL ** (1 / len(scored))
     for name, entry in scored.items():
         auc = roc.estimate_auc(truth, entry.scores, level=level)
@@ -165,12 +166,19 @@ def _evaluate_scores(
             balanced_accuracy=roc.estimate_balanced_accuracy(truth, entry.scores, entry.threshold),
             threshold=entry.threshold,
             is_rule=ahead is None,
-            is_clear=not wide.low <= 0.5 <= wide.high,
+            is_clear=differs_from_chance(wide),
             inverted=auc.high < 0.5,
             ahead_of_rules=ahead,
-            explained_by_rule=ahead is not None and auc.low > 0.5 and not ahead.low > 0,
+            explained_by_rule=ahead is not None and auc.low > 0.5 and not ahead.low > 0 and rules_tell_something,
         )
+        # Rules come first, so all of them are known when the first attack is judged.
+        rules_tell_something |= results[name].is_rule and differs_from_chance(auc)
     return results
+
+
+def differs_from_chance(auc: Estimate) -> bool:
+    """Return whether the interval of an AUC leaves out one half."""
+    return not auc.low <= 0.5 <= auc.high
 
 
 def _find_operating_point(truth: BoolArray, scores: FloatArray, fpr: float) -> OperatingPoint | None:

@@ -19,6 +19,7 @@ from recveil.audits.membership.serving import ServingPolicy
 from recveil.core.device import use_one_thread
 from recveil.core.errors import UsageError
 from recveil.core.membership_parts import ServedHits
+from recveil.core.privacy_parts import PrivacyGuarantee
 from recveil.core.protocols import (
     FoldInRecommender,
     ListDefense,
@@ -85,6 +86,12 @@ class TrainedPlatform:
         catalog = np.flatnonzero(self.popularity)
         items = catalog[self.model.released_items_] if isinstance(self.model, PrivateRecommender) else catalog
         return np.isin(np.arange(len(self.popularity)), items)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee | None:
+        """Guarantee of what is served; None where the model has none or the rule of serving tells members."""
+        model = self.model
+        return model.guarantee_ if isinstance(model, PrivateRecommender) and self.policy.is_same_for_all else None
 
     def serve_lists(
         self, item_vectors: FloatArray | None, reference_signals: ReferenceSignals | None = None
@@ -293,7 +300,7 @@ def _score_by_fold_in(
 ) -> ScoreUsers:
     """Return a scorer that folds in each history.
 
-    Users without an item of the catalog get the popular items.
+    Users without an item of the catalog get the popular items, by a private model those that it released.
     """
     if not isinstance(model, FoldInRecommender):
         raise UsageError(
@@ -303,11 +310,12 @@ def _score_by_fold_in(
     in_catalog = np.isin(item, catalog)
     counts = np.bincount(owner[in_catalog], minlength=len(histories))
     known_histories = np.split(np.searchsorted(catalog, item[in_catalog]), np.cumsum(counts)[:-1])
-    user_vectors = model.fold_in([known_histories[user] for user in np.flatnonzero(counts)], rng=rng)
-    vector_row = np.cumsum(counts > 0) - 1
+    is_folded = (counts > 0) | isinstance(model, PrivateRecommender)
+    user_vectors = model.fold_in([known_histories[user] for user in np.flatnonzero(is_folded)], rng=rng)
+    vector_row = np.cumsum(is_folded) - 1
 
     def score(users: IntArray) -> FloatArray:
-        folded = counts[users] > 0
+        folded = is_folded[users]
         # The first argument gives only the number of users here: their vectors are passed.
         values = model.score(np.zeros(folded.sum(), dtype=np.int64), user_vectors[vector_row[users[folded]]])
         if folded.all():

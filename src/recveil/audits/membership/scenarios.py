@@ -57,6 +57,13 @@ UNRELATED_SPACES = (
 )
 
 
+GUARANTEE_LOST = (
+    "The guarantee of the model does not hold for these lists: they treat members and non-members differently, or were "
+    "changed by a defense that knows the members. Leave out `defense`, and use `serving` fold-in with `seen` excluded "
+    "or kept."
+)
+
+
 @dataclass(frozen=True)
 class MethodConfig:
     """A recommender or a defense by name, with its options."""
@@ -175,11 +182,15 @@ class TrainedScenario:
         prepared = PreparedScenario(
             game=_build_game_of_split(shadow, target, split),
             input=self._describe_input(split, table),
-            notes=[*_describe_filters(split.filtered), *([] if self.shadow_data is None else [UNRELATED_SPACES])],
+            notes=[
+                *_describe_filters(split.filtered),
+                *([] if self.shadow_data is None else [UNRELATED_SPACES]),
+                *_describe_privacy(trained["target"], has_defense=defense is not None),
+            ],
             filtered=FilteredCounts(**asdict(split.filtered)),
             utility=MembershipUtility(after=measure_hit_rates(target)),
             references=self._describe_references(trained["target"].model),
-            privacy=_find_guarantee(trained["target"].model),
+            privacy=trained["target"].guarantee if defense is None else None,
         )
         if self.defense is None or defense is None:
             return prepared
@@ -280,8 +291,12 @@ def _name_users(part: MemberPart, data: str) -> MemberPart:
     return replace(part, data=replace(part.data, user_ids=ids))
 
 
-def _find_guarantee(model: Recommender) -> PrivacyGuarantee | None:
-    return model.guarantee_ if isinstance(model, PrivateRecommender) else None
+def _describe_privacy(target: TrainedPlatform, *, has_defense: bool) -> list[str]:
+    """Say what a private model left out, and whether what is done with its lists costs its guarantee."""
+    if not isinstance(target.model, PrivateRecommender):
+        return []
+    lost = [GUARANTEE_LOST] if has_defense or target.guarantee is None else []
+    return [*lost, *target.model.notes_]
 
 
 def _make_list_defense(config: MethodConfig) -> ListDefense:

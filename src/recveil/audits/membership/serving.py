@@ -47,6 +47,11 @@ class ServingPolicy:
         """Whether members are served like users that the model was not trained on."""
         return self.nonmembers == "fold-in-all"
 
+    @property
+    def is_same_for_all(self) -> bool:
+        """Whether members and non-members are served by the same rule, as the guarantee of a private model asks."""
+        return self.folds_in_nonmembers and self.hides_seen_items(member=True) == self.hides_seen_items(member=False)
+
     def hides_seen_items(self, *, member: bool) -> bool:
         """Return whether lists of this class omit the items of the history."""
         return self.seen == "excluded" or (self.seen == "paper" and not member)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from recveil.audits.membership.audit import MembershipAudit
+from recveil.audits.membership.audit import MembershipAudit, differs_from_chance
 from recveil.core.membership_parts import MembershipAttackResult, MembershipFindings
 from recveil.core.result_parts import Verdict
 from recveil.core.types import Estimate, FloatArray
@@ -57,7 +57,8 @@ def decide_verdict(results: Iterable[MembershipAttackResult], *, margin: float =
     joint 99.9 %: at the 95 % of the intervals shown, one table in twenty without a leak would be called one. Between
     the two levels the verdict is `inconclusive` and never `none`, which asks that all intervals lie inside the margin.
     A leak is `explained` where no attack is ahead of every rule: the serving rule, not the training, separates the
-    classes. Attacks that are reliably wrong while no rule detects anything are a leak too.
+    classes. A rule that cannot be told from chance explains nothing, and attacks that are reliably wrong while no rule
+    detects anything are a leak too.
     """
     results = list(results)
     detected = [r for r in results if _is_detected(r, margin)]
@@ -65,7 +66,8 @@ def decide_verdict(results: Iterable[MembershipAttackResult], *, margin: float =
         all_inside = all(max(r.auc.high - 0.5, 0.5 - r.auc.low) < margin for r in results)
         return Verdict.NONE if all_inside else Verdict.INCONCLUSIVE
     only_inverted_attacks = all(r.inverted and not r.is_rule for r in detected)
-    is_leak = any(_is_ahead(r) for r in detected) or only_inverted_attacks
+    rules_tell_something = any(r.is_rule and differs_from_chance(r.auc) for r in results)
+    is_leak = any(_is_ahead(r) for r in detected) or only_inverted_attacks or not rules_tell_something
     return Verdict.LEAK if is_leak else Verdict.EXPLAINED
 
 
@@ -94,7 +96,7 @@ def compute_roc_points(member_scores: FloatArray, nonmember_scores: FloatArray) 
 
 
 def _is_detected(result: MembershipAttackResult, margin: float) -> bool:
-    return not result.auc.low <= 0.5 <= result.auc.high and abs(result.auc.value - 0.5) >= margin
+    return differs_from_chance(result.auc) and abs(result.auc.value - 0.5) >= margin
 
 
 def _is_ahead(result: MembershipAttackResult) -> bool:
@@ -125,7 +127,7 @@ def _write_sentence(verdict: Verdict, results: Mapping[str, MembershipAttackResu
         return f"Members can be told from non-members, but the serving rule explains it: {best_rule}{rest}"
     ahead = {name: result for name, result in attacks.items() if _is_ahead(result)}
     leader = max(ahead, key=lambda name: ahead[name].auc.value) if ahead else _find_strongest(attacks)
-    reason = "ahead of every rule" if ahead else "which reveals as much"
+    reason = "ahead of every rule" if ahead else "which no rule explains"
     return (
         f"An outsider can tell which users the model was trained on: {_describe_attack(leader, attacks)}, {reason} "
         f"({best_rule})"
