@@ -34,7 +34,9 @@ from recveil.workflows.defended_lists import ListMaker, ListRequest
 from recveil.workflows.defended_release import ChosenDefense, defend_vectors
 from recveil.workflows.utility import Recommendations
 
-SURFACES = ("user_vectors", "lists", "omissions", "vectors_and_lists")
+SURFACES = ("user_vectors", "vectors_and_heads", "lists", "omissions", "vectors_and_lists")
+
+OF_VECTORS = ("user_vectors", "vectors_and_heads")
 
 
 def train_vectors(spec: str, split: Split, seed: int, given: argparse.Namespace) -> tuple[FloatArray, FloatArray]:
@@ -75,7 +77,7 @@ def measure_table(spec: str, seed: int, given: argparse.Namespace) -> dict[str, 
     row: dict[str, object] = {"table": spec, "seed": seed, "shape": x.shape, "method": given.method}
     for label, release in releases.items():
         for surface in SURFACES:
-            if label not in given.releases or (label, surface) == ("decoys", "user_vectors"):
+            if label not in given.releases or (label == "decoys" and surface in OF_VECTORS):
                 continue  # decoys have the same vectors as cloaked
             view = build_view(replace(release), surface, rng=make_generator(seed, "view"))
             audit = audit_attribute(view, secret, panel, rules=rules, seed=seed + 1_000)
