@@ -17,16 +17,21 @@ than the class.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import validate_data
 
+from recveil.core.errors import UsageError
 from recveil.core.option_types import Share
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table
 from recveil.defenses.embeddings.fitted_maps import FittedMap, Stage, blend_tables
-from recveil.defenses.embeddings.posteriors import find_usable_classes, fit_posterior
+from recveil.defenses.embeddings.number_labels import cut_into_quantiles, encode_numbers
+from recveil.defenses.embeddings.posteriors import find_usable_classes, fit_number_posterior, fit_posterior
 from recveil.defenses.embeddings.score_maps import ScoreFeatures, ScoreMap, fit_turn
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.embeddings.transformers import MapTransformer
@@ -56,6 +61,9 @@ USERS_PER_DIRECTION = 5
 CYCLES = 4
 """Cycles over the scores where there are several: each undoes a little of the others."""
 
+NUMBER_CLASSES = 4
+"""Quantile classes of a number, by which disclosed users are corrected."""
+
 MAX_USERS = 50_000
 """Users that the moments of the map are measured on."""
 
@@ -66,34 +74,53 @@ class LabelFree(MapTransformer):
 
     Args:
         strength: share of the straight way from the undefended table to the fully defended one.
+        numbers: the labels are numbers, such as ages: hides where among them the vectors place a user. For `fit` and
+            `fit_transform` in Python; None and NaN are undisclosed, -1 is a number.
         device: where the correction of disclosed users is computed; the map itself is computed on the CPU.
         random_state: seed of the folds, of the random directions and of the correction.
     """
 
     strength: Share = 1.0
+    numbers: bool = False
+
+    def transform(self, X: ArrayLike, y: ArrayLike | None = None) -> Any:
+        """Return the released rows of users of the fit, and carry later users by the map; numbers are not needed."""
+        return super().transform(X, None if self.numbers else y)
+
+    def _validate_table(self, X: ArrayLike, y: ArrayLike | None) -> tuple[FloatArray, IntArray]:
+        if not self.numbers or y is None:
+            return super()._validate_table(X, y)
+        x: FloatArray = validate_data(self, X, dtype=(np.float64, np.float32))
+        codes = encode_numbers(y, len(x))
+        self.classes_ = [np.empty(0, dtype=np.int64)] * codes.shape[1]
+        return x, codes
 
     def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """Return the defended table and the map that made it; disclosed users are corrected after the map."""
         check_table(x, codes, self.strength)
+        if self.numbers and not hasattr(self, "classes_"):
+            raise UsageError("numbers=True is for fit and fit_transform in Python. Cut the numbers into classes here.")
         start: FloatArray = np.asarray(x, dtype=np.float64)
         columns = codes.reshape(len(x), -1)
         no_cells = np.empty((0, columns.shape[1]), dtype=np.int64)  # so all users count as undisclosed
-        stage = _fit_stage(start, columns, rng)
+        stage = _fit_stage(start, columns, rng, numbers=self.numbers)
         stages: list[Stage] = [] if stage is None else [(no_cells, stage)]
         moved = start.copy() if stage is None else stage(torch.from_numpy(start), torch.empty(0)).numpy()
         disclosed = (columns >= 0).any(1)
+        columns = cut_into_quantiles(columns, NUMBER_CLASSES) if self.numbers else columns
         if any(len(find_usable_classes(column)) > 1 for column in columns.T):
             moved[disclosed] = Sliced(device=self.device)(moved[disclosed], columns[disclosed], rng=rng)
         table = blend_tables(torch.from_numpy(start), torch.from_numpy(moved), self.strength)
         return table, FittedMap(stages, self.strength, 0.0, x.shape[1])
 
 
-def _fit_stage(x: FloatArray, codes: IntArray, rng: np.random.Generator) -> ScoreMap | None:
+def _fit_stage(x: FloatArray, codes: IntArray, rng: np.random.Generator, *, numbers: bool) -> ScoreMap | None:
     """Fit the map that hides the posteriors of all attributes, or None if there is nothing to learn."""
     n_disclosed = int((codes >= 0).any(1).sum())
     features = ScoreFeatures.fit(x, min(MAX_DIRECTIONS, n_disclosed // USERS_PER_DIRECTION), rng)
     known = features.compute(x)
-    posteriors = [p for p in (fit_posterior(known, column, rng) for column in codes.T) if p is not None]
+    fit = fit_number_posterior if numbers else fit_posterior
+    posteriors = [p for p in (fit(known, column, rng) for column in codes.T) if p is not None]
     if not posteriors:
         return None
     weights = np.hstack([p.weights for p in posteriors])
