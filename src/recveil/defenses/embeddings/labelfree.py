@@ -17,7 +17,7 @@ than the class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from recveil.core.errors import UsageError
 from recveil.core.option_types import Share
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
+from recveil.defenses.embeddings.cell_maps import CellAffine, CellMap, CellStatistics
 from recveil.defenses.embeddings.cells import check_table
 from recveil.defenses.embeddings.fitted_maps import FittedMap, Stage, blend_tables
 from recveil.defenses.embeddings.number_labels import cut_into_quantiles, encode_numbers
@@ -35,6 +36,7 @@ from recveil.defenses.embeddings.posteriors import find_usable_classes, fit_numb
 from recveil.defenses.embeddings.score_maps import ScoreFeatures, ScoreMap, fit_turn
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.embeddings.transformers import MapTransformer
+from recveil.transport.row_keys import sort_rows
 
 __all__ = ["LabelFree"]
 
@@ -44,6 +46,7 @@ METHODS = (
         builder="LabelFree",
         needs_labels=False,
         keeps_map=True,
+        streams=True,
         protects_undisclosed=True,
         auto_rank=50,
         max_dimensions=512,
@@ -67,6 +70,12 @@ NUMBER_CLASSES = 4
 MAX_USERS = 50_000
 """Users that the moments of the map are measured on."""
 
+MAX_SAMPLE_SHARE = 0.1
+"""Largest share of a large table that its map is learned from. Disclosed users of that sample are not corrected."""
+
+MIN_SAMPLE_USERS = 1_000
+"""Fewest users that the map of a large table is learned from."""
+
 
 @dataclass
 class LabelFree(MapTransformer):
@@ -79,6 +88,9 @@ class LabelFree(MapTransformer):
         device: where the correction of disclosed users is computed; the map itself is computed on the CPU.
         random_state: seed of the folds, of the random directions and of the correction.
     """
+
+    needs_sample: ClassVar[bool] = True
+    samples_undisclosed: ClassVar[bool] = True
 
     strength: Share = 1.0
     numbers: bool = False
@@ -112,6 +124,39 @@ class LabelFree(MapTransformer):
             moved[disclosed] = Sliced(device=self.device)(moved[disclosed], columns[disclosed], rng=rng)
         table = blend_tables(torch.from_numpy(start), torch.from_numpy(moved), self.strength)
         return table, FittedMap(stages, self.strength, 0.0, x.shape[1])
+
+    def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
+        """Fit the map of all users from a sample of them, for tables larger than memory; nobody is corrected."""
+        if self.numbers:
+            raise UsageError("numbers=True is not offered for large tables. Cut the numbers into classes.")
+        x, codes = _draw_users(statistics, rng)
+        total = int(statistics.moments.n.sum())
+        stage = _fit_stage(x, codes, rng, numbers=False)
+        note = (
+            f"The map was learned from {len(x):,} of {total:,} users. Those of them who disclosed a class did not go "
+            "through the correction that they get in memory; in a table of this size they are few."
+        )
+        first = CellAffine.identity(statistics.moments)
+        return CellMap(first, strength=self.strength, scores=stage), [] if stage is None else [note]
+
+
+def _draw_users(statistics: CellStatistics, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+    """Draw users from the sample of the cells so that each cell has its share of the table."""
+    counts, cells = statistics.moments.n.numpy(), statistics.sample_cells.astype(np.int64)
+    held, total = np.bincount(cells, minlength=len(counts)), counts.sum()
+    limit = min(MAX_USERS, MAX_SAMPLE_SHARE * total)
+    if limit < MIN_SAMPLE_USERS:
+        raise UsageError(
+            f"labelfree learns the map of a large table from a tenth of its users, and this one has {int(total):,}. "
+            f"Use it in memory (without `stream`), or on {int(MIN_SAMPLE_USERS / MAX_SAMPLE_SHARE):,} users or more."
+        )
+    present = counts > 0
+    share = min(limit / total, float((held[present] / counts[present]).min()))
+    order = sort_rows(statistics.sample, cells)
+    order = order[rng.permutation(len(order))]
+    chosen = [order[cells[order] == c][: round(share * n)] for c, n in enumerate(counts)]
+    rows = np.concatenate(chosen)
+    return statistics.sample[rows].astype(np.float64), statistics.codes[cells[rows]]
 
 
 def _fit_stage(x: FloatArray, codes: IntArray, rng: np.random.Generator, *, numbers: bool) -> ScoreMap | None:
