@@ -9,7 +9,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from recveil.attacks.attribute.ranking_heads import list_ranking_heads
 from recveil.attacks.attribute.surfaces import ITEM_WEIGHTS, VIEWS, ViewConfig, build_view, join_releases, list_surfaces
 from recveil.core.errors import DataError, UsageError
 from recveil.core.types import Dataset, Release
@@ -202,13 +201,6 @@ def test_heads_tell_what_vectors_hide_from_a_linear_attacker() -> None:
     release, codes = Release(user_vectors, items), (np.abs(user_vectors[:, 0]) > 0.7).astype(int)
     assert found(build_view(release, "user_vectors", rng=rng()), codes) < 0.6
     assert found(build_view(release, "vectors_and_heads", rng=rng()), codes) > 0.65
-
-
-def test_heads_are_the_first_items_of_the_whole_ranking() -> None:
-    users, items = rng(3).normal(size=(50, 4)), rng(4).normal(size=(30, 4))
-    expected = np.sort(np.argsort(-users @ items.T, axis=1)[:, :7])
-    np.testing.assert_array_equal(np.sort(list_ranking_heads(users, items, 7, block=100)), expected)
-    assert list_ranking_heads(users, items[:3], 7).shape == (50, 3)
 
 
 def test_missing_parts_are_named() -> None:
