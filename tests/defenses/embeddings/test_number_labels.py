@@ -10,7 +10,7 @@ from recveil.defenses.embeddings.number_labels import compute_number_scores, cut
 
 
 def test_codes_are_places_among_the_numbers_of_a_column() -> None:
-    y = [[30.5, -1], [np.nan, 4], [18, None], [30.5, -1]]
+    y = np.array([[30.5, -1], [np.nan, 4], [18, None], [30.5, -1]], dtype=object)
     np.testing.assert_array_equal(encode_numbers(y, 4), [[1, 0], [-1, 1], [0, -1], [1, 0]])
 
 
