@@ -38,14 +38,16 @@ ATTACKERS = ("from_disclosed", "knows_some", "disclosure")
 Job = tuple[str, int, argparse.Namespace]
 
 
-def train_vectors(spec: str, split: Split, seed: int, keep: Path | None) -> tuple[FloatArray, FloatArray]:
+def train_vectors(
+    spec: str, split: Split, seed: int, keep: Path | None, device: str = "cpu"
+) -> tuple[FloatArray, FloatArray]:
     """Train the model of a table, or read the vectors that an earlier run kept."""
     name, model_name, _ = spec.split(":")
     path = None if keep is None else keep / f"{name}-{model_name}-{seed}.npz"
     if path is not None and path.is_file():
         with np.load(path) as kept:
             return kept["users"], kept["items"]
-    model = make_model(model_name, name, {}, "cpu").fit(split, rng=make_generator(seed, "train"))
+    model = make_model(model_name, name, {}, device).fit(split, rng=make_generator(seed, "train"))
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(path, users=model.user_vectors_, items=model.item_vectors_)
@@ -85,7 +87,7 @@ def measure_table(job: Job) -> list[dict[str, object]]:
     name, _, target = spec.split(":")
     dataset = load_dataset(name)
     split, secret = leave_one_out(dataset), dataset.attributes[target]
-    x, items = train_vectors(spec, split, seed, given.keep)
+    x, items = train_vectors(spec, split, seed, given.keep, given.device)
     start, rows = measure_gains(x, items, split), list[dict[str, object]]()
     plans = [("hidden", share, method) for share in given.hidden for method in given.methods]
     with_map = [m for m in given.methods if m != "none" and DEFENSES.traits(m).keeps_map]
@@ -135,6 +137,7 @@ def main() -> None:
     parser.add_argument("--later", nargs="*", type=float, default=[])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--keep", type=Path, default=None, help="folder for trained vectors")
+    parser.add_argument("--device", default="cpu", help="where models are trained")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     jobs = [(spec, seed, given) for spec in given.tables for seed in given.seeds]

@@ -34,7 +34,9 @@ from recveil.workflows.defended_lists import ListMaker, ListRequest
 from recveil.workflows.defended_release import ChosenDefense, defend_vectors
 from recveil.workflows.utility import Recommendations
 
-SURFACES = ("user_vectors", "lists", "omissions", "vectors_and_lists")
+SURFACES = ("user_vectors", "vectors_and_heads", "lists", "omissions", "vectors_and_lists")
+
+OF_VECTORS = ("user_vectors", "vectors_and_heads")
 
 
 def train_vectors(spec: str, split: Split, seed: int, given: argparse.Namespace) -> tuple[FloatArray, FloatArray]:
@@ -75,8 +77,8 @@ def measure_table(spec: str, seed: int, given: argparse.Namespace) -> dict[str, 
     row: dict[str, object] = {"table": spec, "seed": seed, "shape": x.shape, "method": given.method}
     for label, release in releases.items():
         for surface in SURFACES:
-            if (label, surface) == ("decoys", "user_vectors"):
-                continue  # the same vectors as cloaked
+            if label not in given.releases or (label == "decoys" and surface in OF_VECTORS):
+                continue  # decoys have the same vectors as cloaked
             view = build_view(replace(release), surface, rng=make_generator(seed, "view"))
             audit = audit_attribute(view, secret, panel, rules=rules, seed=seed + 1_000)
             advantage = audit.headline.advantage
@@ -109,6 +111,7 @@ def main() -> None:
     parser.add_argument("--method", default="sliced", help="cloak under the lists")
     parser.add_argument("--strength", type=float, default=1.0, help="strength of the decoys")
     parser.add_argument("--panel", default="logistic,mlp,kernel-ridge,trees")
+    parser.add_argument("--releases", nargs="+", default=["undefended", "cloaked", "decoys"], help="what is attacked")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--keep", default=None, help="folder for trained vectors")
     parser.add_argument("--device", default="cpu")

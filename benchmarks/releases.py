@@ -53,19 +53,24 @@ def release_week(x: list[FloatArray], days: list[IntArray], secret: Attribute, j
         table[users] = defend_vectors(defense, x[day][users], [secret.take(users)], seed=draw)
         return table
 
-    fixed = [cloak(day, seed) for day in range(DAYS)]
-    week = {"fresh": [cloak(day, 1_000 * seed + day) for day in range(DAYS)], "fixed": fixed}
+    week = dict[str, list[FloatArray]]()
+    if "fresh" in given.policies:
+        week["fresh"] = [cloak(day, 1_000 * seed + day) for day in range(DAYS)]
+    if "fixed" in given.policies:
+        week["fixed"] = [cloak(day, seed) for day in range(DAYS)]
     if not DEFENSES.traits(method).keeps_map:
         return week
     users, codes = days[0], stack_codes([secret])
     defense = ChosenDefense(method).make(given.device)
     fitted = defense.compute_release(x[0][users], codes[users], make_generator(seed, "cloak"))[1]
-    week["map"] = [fitted(table, codes, given.device) for table in x]
-    kept = fixed[0]
-    week["keep"] = [kept]
-    for table in week["map"][1:]:
-        kept = np.where(np.isfinite(kept), kept, table)
-        week["keep"].append(kept)
+    carried = [fitted(table, codes, given.device) for table in x]
+    if "map" in given.policies:
+        week["map"] = carried
+    if "keep" in given.policies:
+        week["keep"] = [cloak(0, seed)]
+        for table in carried[1:]:
+            kept = week["keep"][-1]
+            week["keep"].append(np.where(np.isfinite(kept), kept, table))
     return week
 
 
@@ -111,6 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tables", nargs="+", required=True, help="data:model:attribute")
     parser.add_argument("--methods", nargs="+", default=["sliced"])
+    parser.add_argument("--policies", nargs="+", default=["fresh", "fixed", "map", "keep"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--drift", nargs="+", type=float, default=[0.0])
     parser.add_argument("--panel", default="logistic,mlp,kernel-ridge,trees")

@@ -27,7 +27,7 @@ from recveil.core.errors import UsageError
 from recveil.core.files import write_atomically
 from recveil.core.random import make_generator
 from recveil.core.timing import Clock
-from recveil.core.types import IntArray
+from recveil.core.types import BoolArray, IntArray
 from recveil.defenses import DEFENSES
 from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics, StreamingDefense
 from recveil.streaming.block_table import Table
@@ -245,7 +245,8 @@ def _fit_cell_map(
             f"The moments of {labels.n_cells:,} combinations of classes do not fit into memory with vectors of "
             f"{table.d} numbers. Name fewer targets, or merge classes."
         )
-    quota = _compute_quota(counts, labels.codes, table.d) if method.needs_sample else None
+    is_sampled = np.asarray((labels.codes >= 0).any(1) | method.samples_undisclosed)
+    quota = _compute_quota(counts, is_sampled, table.d) if method.needs_sample else None
     gather = GatherTask(table, labels, None if quota is None else compute_key_limits(counts, quota), seed)
     with clock.measure_step("learn"):
         state = engine.reduce(gather, table.list_spans(), CellState.merge, "learning")
@@ -270,11 +271,11 @@ def _check_moments(moments: Moments, table: Table) -> None:
     check_scale(largest, float(variance.max()) ** 0.5, table.path)
 
 
-def _compute_quota(counts: IntArray, codes: IntArray, d: int) -> IntArray:
+def _compute_quota(counts: IntArray, is_sampled: BoolArray, d: int) -> IntArray:
     """Compute the rows of each cell in the sketch.
 
-    All known cells get the same quota, so that none is sampled less than another.
+    All sampled cells get the same quota, so that none is sampled less than another.
     """
-    known = (codes >= 0).any(1) & (counts > 0)
-    each = SKETCH_BYTES // (4 * d) // max(1, int(known.sum()))
-    return np.where(known, np.minimum(counts, each), 0)
+    held = is_sampled & (counts > 0)
+    each = SKETCH_BYTES // (4 * d) // max(1, int(held.sum()))
+    return np.where(held, np.minimum(counts, each), 0)

@@ -47,13 +47,13 @@ def measure_displacement(cell_map: CellMap, statistics: CellStatistics) -> float
     Both are root mean squares.
 
     For an affine map it follows from the moments: with D = A - I and the shift s of the mean of a cell, the squared
-    moves of its users sum to tr(D' S D) + n |s|^2, where S is the scatter. For rounds it is measured on the sample.
+    moves of its users sum to tr(D' S D) + n |s|^2, where S is the scatter. For rounds and scores the sample tells.
     """
     moments, first = statistics.moments, cell_map.first
     step = first.A - torch.eye(moments.mean.shape[1], dtype=torch.float64)
     shift = moments.apply_affine(first.center, first.A, first.m).mean - moments.mean
     squares = torch.einsum("cij,cjk,cki->c", step.mT, moments.scatter, step) + moments.n * (shift**2).sum(1)
-    if cell_map.rounds is not None:
+    if cell_map.rounds is not None or cell_map.scores is not None:
         sample, cells = statistics.sample, statistics.sample_cells
         gap = apply_cell_map(cell_map.to_float32(), sample, cells) - sample
         squared = np.einsum("ni,ni->n", gap, gap, dtype=np.float64)

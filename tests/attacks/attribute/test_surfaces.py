@@ -51,7 +51,7 @@ def test_a_view_finds_the_class_where_it_is_and_nowhere_else(surface: str, n_ite
         release, codes, history = world(taste, n_items)
         x = build_view(release, surface, columns=64, history=history, rng=rng())
         assert x.shape[0] == N
-        assert x.shape[1] <= (6 + 2 * 64 if surface == "vectors_and_lists" else 64)
+        assert x.shape[1] <= {"vectors_and_lists": 6 + 2 * 64, "vectors_and_heads": 6 + 64}.get(surface, 64)
         assert x.dtype == np.float32
         assert np.isfinite(x).all()
         accuracies.append(found(x, codes))
@@ -192,6 +192,15 @@ def test_an_attacker_of_both_releases_sees_the_displacement() -> None:
     assert found(both / both.std(0), codes) > 0.99
     with pytest.raises(DataError, match=r"before has the shape \(400, 4\) and the one after \(399, 4\)"):
         join_releases(before, after[1:])
+
+
+def test_heads_tell_what_vectors_hide_from_a_linear_attacker() -> None:
+    """Users far from the middle along one axis, on either side, have one of two opposite items in their heads."""
+    user_vectors, items = rng(3).normal(size=(N, 6)), rng(4).normal(size=(60, 6))
+    items = np.concatenate([items, 4 * np.eye(6)[:1], -4 * np.eye(6)[:1]])
+    release, codes = Release(user_vectors, items), (np.abs(user_vectors[:, 0]) > 0.7).astype(int)
+    assert found(build_view(release, "user_vectors", rng=rng()), codes) < 0.6
+    assert found(build_view(release, "vectors_and_heads", rng=rng()), codes) > 0.65
 
 
 def test_missing_parts_are_named() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recveil.core.errors import DataError
+from recveil.core.errors import DataError, UsageError
 from recveil.core.types import UNDISCLOSED
 from recveil.defenses.embeddings.labelfree import LabelFree
 from recveil.defenses.embeddings.transformers import load_map
@@ -90,6 +90,52 @@ def test_disclosed_users_are_protected_where_the_signal_is_weak() -> None:
     assert abs(attack_disclosed(out) - 0.5) < 0.04 < 0.08 < attack_disclosed(x) - 0.5
     learned = np.arange(len(x)) % 2 == 0
     assert abs(attack(out, disclosed.astype(int), learned) - 0.5) < 0.04  # nobody can tell who disclosed
+
+
+def guess_numbers(x: np.ndarray, numbers: np.ndarray, learned: np.ndarray) -> float:
+    """Correlation of a kernel regression's guesses with the numbers of users that it did not learn from."""
+    from sklearn.kernel_ridge import KernelRidge
+
+    z = (x - x.mean(0)) / x.std(0)
+    attacker = KernelRidge(alpha=10.0, kernel="rbf", gamma=0.05).fit(z[learned], numbers[learned] - numbers.mean())
+    return float(np.corrcoef(attacker.predict(z[~learned]), numbers[~learned])[0, 1])
+
+
+def make_ages(n: int = 2_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vectors whose mean and spread depend on age, the ages, and those that half of the users disclose."""
+    rng = np.random.default_rng(0)
+    ages = rng.uniform(18, 70, n)
+    x = rng.standard_normal((n, 6))
+    x[:, 0] += (ages - 44) / 12
+    x[:, 1] *= ages / 44
+    return x.astype(np.float32), ages, np.where(rng.random(n) < 0.5, ages, np.nan)
+
+
+def test_numbers_are_hidden_as_numbers(tmp_path: Path) -> None:
+    x, ages, shown = make_ages()
+    fitted = LabelFree(numbers=True).fit(x[:1_600], shown[:1_600])
+    out = fitted.transform(x)
+    disclosed = ~np.isnan(shown)
+    some_more = disclosed | (np.arange(len(x)) % 2 == 0)
+    assert guess_numbers(x, ages, disclosed) > 0.6
+    for learned in (disclosed, some_more):
+        assert abs(guess_numbers(out, ages, learned)) < 0.12
+    fitted.save(tmp_path / "age.map")
+    np.testing.assert_array_equal(load_map(tmp_path / "age.map").transform(x[1_600:]), out[1_600:])
+
+
+def test_minus_one_is_a_number_and_text_is_none() -> None:
+    x, ages, shown = make_ages(200)
+    np.testing.assert_array_equal(
+        LabelFree(numbers=True).fit_transform(x, np.where(ages < 30, -1.0, shown)),
+        LabelFree(numbers=True).fit_transform(x, np.where(ages < 30, 0.0, shown)),
+    )
+    with pytest.raises(DataError, match="must hold numbers"):
+        LabelFree(numbers=True).fit(x, ["young"] * 200)
+    with pytest.raises(DataError, match="finite number"):
+        LabelFree(numbers=True).fit(x, np.full(200, np.inf))
+    with pytest.raises(UsageError, match="in Python"):
+        LabelFree(numbers=True)(x, np.arange(200) % 2, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("shown", [[UNDISCLOSED] * 40, [0] * 40, [0] * 39 + [1]], ids=["none", "one class", "one user"])

@@ -12,13 +12,14 @@ The same generator gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from recveil.attacks.attribute.item_bags import Table, build_bag, reduce_bag, turn_to_main_directions, weight_items
 from recveil.attacks.attribute.omissions import find_omissions
+from recveil.attacks.attribute.ranking_heads import list_ranking_heads
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.types import Dataset, FloatArray, IntArray, Release
 
@@ -31,6 +32,7 @@ __all__ = [
     "view_list_means",
     "view_lists",
     "view_omissions",
+    "view_vectors_and_heads",
     "view_vectors_and_lists",
     "build_view",
     "view_scores",
@@ -41,6 +43,9 @@ __all__ = [
 
 SKETCH_FACTOR = 4
 """Columns of a random projection of the scores for each requested column."""
+
+HEAD_ITEMS = 10
+"""Items of a ranking that an attacker of vectors and heads looks at."""
 
 MAX_SCORES_HELD = 2**22
 """Scores held at a time."""
@@ -193,6 +198,15 @@ def view_vectors_and_lists(release: Release, config: ViewConfig, rng: np.random.
     return np.concatenate([view(release, config, rng) for view in views], axis=1)
 
 
+def view_vectors_and_heads(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
+    """Return user vectors, and the first items of their whole rankings as a bag, for an attacker with item vectors."""
+    assert release.user_vectors is not None
+    assert release.item_vectors is not None
+    heads = list_ranking_heads(release.user_vectors, release.item_vectors, HEAD_ITEMS, MAX_SCORES_HELD)
+    headed = replace(release, lists=heads)
+    return np.concatenate([view(headed, config, rng) for view in (view_user_vectors, view_lists)], axis=1)
+
+
 def view_interactions(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
     """Return the users' own interactions as a bag of items.
 
@@ -218,6 +232,7 @@ VIEWS: dict[str, View] = {
     "lists": view_lists,
     "list_means": view_list_means,
     "omissions": view_omissions,
+    "vectors_and_heads": view_vectors_and_heads,
     "vectors_and_lists": view_vectors_and_lists,
     "interactions": view_interactions,
 }
@@ -240,6 +255,7 @@ REQUIRED_PARTS: dict[str, tuple[_Part, ...]] = {
     "lists": (_LISTS,),
     "list_means": (_LISTS, _ITEMS),
     "omissions": (_LISTS,),
+    "vectors_and_heads": (_VECTORS, _ITEMS),
     "vectors_and_lists": (_VECTORS, _LISTS),
     "interactions": (("interactions", lambda release, config: config.history is not None),),
 }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from recveil.core.types import IntArray
 from recveil.defenses.embeddings.cells import Cells, plan_cells
 from recveil.defenses.embeddings.fitted_maps import AffineMap, SlicedMap
+from recveil.defenses.embeddings.score_maps import ScoreMap
 from recveil.transport.moments import Moments
 
 __all__ = ["CellAffine", "CellMap", "CellStatistics", "StreamingDefense", "plan_partitions"]
@@ -45,9 +46,11 @@ class StreamingDefense(Protocol):
 
     Attributes:
         needs_sample: the fit reads a sample of the rows of each cell besides the moments.
+        samples_undisclosed: the sample also has users who disclosed nothing.
     """
 
     needs_sample: ClassVar[bool]
+    samples_undisclosed: ClassVar[bool]
 
     def fit_cells(self, statistics: CellStatistics, rng: np.random.Generator) -> tuple[CellMap, list[str]]:
         """Fit the map of each cell; the notes tell readers what limits the result."""
@@ -106,14 +109,15 @@ class CellAffine:
 class CellMap:
     """The map of each cell: affine, with or without rounds after it.
 
-    Rounds are followed by another affine map.
+    Rounds are followed by another affine map. A map by scores takes the place of all of them.
 
     Attributes:
         first: affine map of all cells.
         classes: class of each cell in the rounds; a cell of class -1 goes through `first` only.
         rounds: moves along axes.
         last: affine map after the rounds.
-        strength: share of the way that rows with rounds go.
+        strength: share of the way that rows with rounds or scores go.
+        scores: map by scores of the vector alone, the same for all cells.
     """
 
     first: CellAffine
@@ -121,9 +125,12 @@ class CellMap:
     rounds: SlicedMap | None = None
     last: CellAffine | None = None
     strength: float = 1.0
+    scores: ScoreMap | None = None
 
     def carry_rows(self, x: torch.Tensor, cell: int) -> torch.Tensor:
         """Carry rows of one cell; `x` may be overwritten."""
+        if self.scores is not None:
+            return torch.lerp(x, torch.from_numpy(self.scores.carry_rows(x.numpy())).to(x.dtype), self.strength)
         if self.rounds is None or self.last is None or self.classes[cell] < 0:
             return self.first.carry_rows(x, cell)
         y = self.first.carry_rows(x.clone(), cell)
@@ -160,6 +167,8 @@ class CellMap:
             if held is not None
             for name, tensor in vars(held).items()
         }
+        by_scores = {} if self.scores is None else self.scores.to_tensors()
+        arrays |= {f"scores.{name}": np.ascontiguousarray(tensor.numpy()) for name, tensor in by_scores.items()}
         return {**arrays, "classes": np.array(self.classes, np.int64), "strength": np.array([self.strength])}
 
     @classmethod
@@ -170,13 +179,14 @@ class CellMap:
             prefix = f"{part}."
             return {k.removeprefix(prefix): torch.from_numpy(v) for k, v in arrays.items() if k.startswith(prefix)}
 
-        rounds, last = read_part("rounds"), read_part("last")
+        rounds, last, scores = read_part("rounds"), read_part("last"), read_part("scores")
         return cls(
             CellAffine(**read_part("first")),
             tuple(arrays["classes"].tolist()),
             SlicedMap(**rounds) if rounds else None,
             CellAffine(**last) if last else None,
             float(arrays["strength"][0]),
+            ScoreMap.from_tensors(**scores) if scores else None,
         )
 
 

@@ -106,6 +106,7 @@ class Gaussian(MapTransformer):
     """
 
     needs_sample: ClassVar[bool] = False
+    samples_undisclosed: ClassVar[bool] = False
 
     strength: Share = 1.0
 

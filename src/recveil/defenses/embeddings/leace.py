@@ -105,6 +105,7 @@ class Leace(MapTransformer):
     """
 
     needs_sample: ClassVar[bool] = False
+    samples_undisclosed: ClassVar[bool] = False
 
     strength: Share = 1.0
 

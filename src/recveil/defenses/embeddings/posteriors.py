@@ -1,7 +1,8 @@
-"""Class posteriors of user vectors, learned from the users who disclosed a class.
+"""Class posteriors of user vectors, learned from the users who disclosed a class, and the same for numbers.
 
-Ridge regression of the class indicators on features of the vectors: the mean of the models without each fold in turn,
-with the ridge that makes the least error on the users of the folds that were left out.
+Ridge regression of the class indicators, or of normal scores of a number, on features of the vectors: the mean of the
+models without each fold in turn, with the ridge that makes the least error on the users of the folds that were left
+out.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from recveil.core.types import FloatArray, IntArray
+from recveil.defenses.embeddings.number_labels import compute_number_scores
 
-__all__ = ["Posterior", "find_usable_classes", "fit_posterior"]
+__all__ = ["Posterior", "find_usable_classes", "fit_number_posterior", "fit_posterior"]
 
 FOLDS = 5
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -32,7 +34,7 @@ One score of random classes in twenty has as much, and hiding a score that tells
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Scores of one attribute: the predicted class indicators, rotated to their principal axes.
+    """Scores of one attribute: the predicted indicators or normal scores, rotated to their principal axes.
 
     Axes that tell nothing of users whose class was held out are left out.
 
@@ -64,10 +66,31 @@ def fit_posterior(features: FloatArray, codes: IntArray, rng: np.random.Generato
     usable = find_usable_classes(codes)
     if len(usable) < 2:
         return None
-    learned = rng.permutation(np.flatnonzero(np.isin(codes, usable)))[:MAX_USERS]
-    learned = learned[np.argsort(codes[learned], kind="stable")]  # users of a class in turn: stratified folds
+    order = np.where(np.isin(codes, usable), codes, -1)
+    return _fit_scores(features, order, (codes[:, None] == usable).astype(np.float64), rng)
+
+
+def fit_number_posterior(features: FloatArray, codes: IntArray, rng: np.random.Generator) -> Posterior | None:
+    """Learn what vectors tell of a number; None if fewer than two for each fold are known, or nothing is learned.
+
+    Args:
+        features: one row for each user.
+        codes: place of each user's number among the numbers, -1 if undisclosed.
+        rng: draws the folds.
+    """
+    if (codes >= 0).sum() < 2 * FOLDS or codes.max() < 1:
+        return None
+    return _fit_scores(features, codes, compute_number_scores(codes), rng)
+
+
+def _fit_scores(
+    features: FloatArray, order: IntArray, all_targets: FloatArray, rng: np.random.Generator
+) -> Posterior | None:
+    """Regress the targets of users with an order of 0 or more on their features; the order stratifies the folds."""
+    learned = rng.permutation(np.flatnonzero(order >= 0))[:MAX_USERS]
+    learned = learned[np.argsort(order[learned], kind="stable")]  # users of a class in turn: stratified folds
     fold = np.arange(len(learned)) % FOLDS
-    targets = (codes[learned, None] == usable).astype(np.float64)
+    targets = all_targets[learned]
     models = [_fit_ridges(features[learned[fold != k]], targets[fold != k]) for k in range(FOLDS)]
     held_out = np.empty((len(RIDGES), *targets.shape))
     for k, model in enumerate(models):

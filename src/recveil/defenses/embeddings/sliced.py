@@ -124,6 +124,7 @@ class Sliced(MapTransformer):
     """
 
     needs_sample: ClassVar[bool] = True
+    samples_undisclosed: ClassVar[bool] = False
 
     rounds: CountOrZero | None = None
     drawn: bool = True
