@@ -2,10 +2,10 @@
 
     python research/run_on_device.py --seconds 540 --workers 20 --search --out studies
 
-With `--search` RAID is searched first (plan `raid2025_search`, on users who are attacked nowhere else) and the setting
+With `--search` RAID is searched first (plans `raid2025_search*`, on users who are attacked nowhere else) and the setting
 chosen for each model is written down as a plan; without it the plans `raid2025_tuned_*` are taken as they are. Their
-cells follow: the paper's attacker on equal classes, then the honest panel. `--pack FILE` also keeps all results in one
-archive, renewed every minute.
+cells follow: the paper's attacker on equal classes, then the honest panel. Strengths of other defenses are tried as
+well (`raid2025_strengths`). `--pack FILE` also keeps all results in one archive, renewed every minute.
 
 Cells of the other plans fill what time is left. Each cell is stored as it ends, as `recveil study run` stores it, so a
 later run of a plan with the same folder computes only what is missing. Trained models stay in `--cache`.
@@ -38,7 +38,8 @@ from recveil.studies.store import Store, create_store, describe_plan
 from recveil.studies.trials import make_trial_cell
 
 PLANS = Path(__file__).parent / "plans"
-SEARCH = "raid2025_search"
+SEARCHES = ("raid2025_search", "raid2025_search_lightgcn")
+STRENGTHS = "raid2025_strengths"
 
 MAX_ADVANTAGE = 0.06
 """Advantage up to which the paper's attacker counts as blind: balanced accuracy within 0.03 of one half."""
@@ -52,6 +53,9 @@ PARTS = {"raid2025_tuned_paper": ("raid-mlp", "equal"), "raid2025_tuned_honest":
 
 Job = tuple[int, str, Cell]
 """Rank (small ones first), name of the plan, and cell."""
+
+Group = tuple[str, str, str]
+"""Data set, model and unit of the pull: trials among which one setting is chosen."""
 
 
 @dataclass
@@ -80,22 +84,32 @@ class Results:
 
 @dataclass
 class Search:
-    """Trials of RAID, and for each data set and model the setting that was chosen."""
+    """Trials of RAID, and for each data set, model and unit the setting that was chosen."""
 
-    plan: Plan
-    trials: dict[tuple[str, str], dict[str, Cell]]
+    plans: dict[str, Plan]
+    trials: dict[Group, dict[str, Cell]] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
     seen: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, plan: Plan) -> Search:
-        """Make the trials of a plan; ML-100K only has the model of the paper's Table 5."""
-        groups: dict[tuple[str, str], dict[str, Cell]] = {}
-        for cell in plan.cells():
-            model = cell.label("model")
-            if cell.data != "ml-100k" or model == "ncf":
-                trial = make_trial_cell(cell.at, cell.settings)
-                groups.setdefault((cell.data, model), {})[cell.label("defense")] = trial
-        return cls(plan, groups)
+    def begin(cls, plans: Sequence[Plan]) -> Search:
+        """Make the trials of these plans; ML-100K only has the model of the paper's Table 5."""
+        search = cls({plan.name: plan for plan in plans})
+        for plan in plans:
+            for cell in plan.cells():
+                model, options = cell.label("model"), cell.choice("defense").options
+                if cell.data != "ml-100k" or model == "ncf":
+                    group = cell.data, model, str(options.get("unit", "relative"))
+                    trial = make_trial_cell(cell.at, cell.settings)
+                    search.trials.setdefault(group, {})[cell.label("defense")] = trial
+                    search.origin[trial.id] = plan.name
+        return search
+
+    def list_jobs(self) -> Iterator[Job]:
+        """List the trials; while those of DMF run, the other models are trained without a defense."""
+        ranks = {"dmf": 1, "lightgcn": 2}
+        for (_, model, _), trials in self.trials.items():
+            yield from ((ranks.get(model, 3), self.origin[cell.id], cell) for cell in trials.values())
 
     def learn(self, cell: Cell, result: CellResult | None) -> None:
         """Take in a trial; a failed one can never be chosen."""
@@ -105,7 +119,7 @@ class Search:
             loss = -next(r.estimate.value for r in result.records if r.metric == "ndcg_change@10")
         self.seen[cell.id] = (advantage, loss)
 
-    def choose(self, group: tuple[str, str]) -> str | None:
+    def choose(self, group: Group) -> str | None:
         """Choose the blind setting that loses least, else the most private one; None while trials are missing."""
         trials = self.trials[group]
         if any(cell.id not in self.seen for cell in trials.values()):
@@ -113,15 +127,20 @@ class Search:
         by_label = {label: self.seen[cell.id] for label, cell in trials.items()}
         return min(by_label, key=lambda label: (max(by_label[label][0], MAX_ADVANTAGE), by_label[label][1]))
 
+    def find_plan(self, group: Group) -> Plan:
+        """Find the plan that a group of trials is of."""
+        return self.plans[self.origin[next(iter(self.trials[group].values())).id]]
 
-def make_tuned_plan(name: str, search: Plan, data: str, model: str, label: str, seeds: Sequence[int]) -> Plan:
+
+def make_tuned_plan(name: str, search: Plan, group: Group, label: str, seeds: Sequence[int]) -> Plan:
     """Make the plan that measures the chosen setting beside no defense."""
     panel, classes = PARTS[name]
+    data, model, unit = group
     chosen = next(each for each in search.raw["grid"]["defense"] if each["label"] == label)
     raw = {
         "title": f"RAID as searched: {model} on {data}",
         "source": "raid2025 tables 2, 3 and 5",
-        "about": f"Chosen by `research/run_on_device.py` among the settings of {SEARCH}: {label}.",
+        "about": f"Chosen by `research/run_on_device.py` among the settings of {search.name}: {label}.",
         "kind": "attribute",
         "grid": {
             "data": [data],
@@ -133,18 +152,19 @@ def make_tuned_plan(name: str, search: Plan, data: str, model: str, label: str, 
         },
         "settings": {**search.raw["settings"], "classes": classes},
     }
-    return Plan.parse(raw, name=f"{name}_{data.replace('-', '')}_{model}")
+    suffix = "" if unit == "relative" else f"_{unit}"
+    return Plan.parse(raw, name=f"{name}_{data.replace('-', '')}_{model}{suffix}")
 
 
-def list_tuned_jobs(results: Results, search: Search, group: tuple[str, str], label: str) -> Iterator[Job]:
+def list_tuned_jobs(results: Results, search: Search, group: Group, label: str) -> Iterator[Job]:
     """List the cells of a chosen setting: the first target and the paper's attacker before the rest."""
     for name in PARTS:
-        plan = make_tuned_plan(name, search.plan, *group, label, (0, 1, 2))
+        plan = make_tuned_plan(name, search.find_plan(group), group, label, (0, 1, 2))
         results.open(plan)
         write_plan(results.folder / f"{plan.name}.json", plan)
         for cell in plan.cells():
-            rank = 100 if name.endswith("paper") else 200
-            rank += 50 * (cell.target != "gender") + 10 * cell.seed + 5 * cell.choice("defense").is_undefended
+            rank = 10 if name.endswith("paper") else 70
+            rank += 20 * (cell.target != "gender") + 5 * cell.seed + 2 * cell.choice("defense").is_undefended
             yield rank, plan.name, cell
 
 
@@ -176,29 +196,37 @@ def list_chosen_jobs(results: Results, size: str) -> Iterator[Job]:
 def list_fixed_jobs(results: Results, size: str) -> Iterator[Job]:
     """List the cells that need no search, with the rank of each."""
 
-    def is_undefended(cell: Cell) -> bool:
-        return cell.choice("defense").is_undefended
+    def rank_raid(cell: Cell) -> int | None:
+        label, later = cell.label("defense"), 10 * cell.seed + 5 * (cell.target != "gender")
+        if label not in ("none", "d2d"):
+            return None
+        return 0 if label == "none" and not later else 12 + later
 
-    def is_raid(cell: Cell) -> bool:
-        return cell.label("defense") == "raid"
+    def rank_attrcloak(cell: Cell) -> int | None:
+        if cell.seed or cell.label("defense") in ("sliced", "attrcloak-df, floor 0.3"):
+            return None
+        return 15 if cell.choice("defense").is_undefended else 17
 
     rules: list[tuple[str, Callable[[Cell], int | None]]] = [
-        ("attrcloak2025_table5", lambda c: 4 if is_undefended(c) else 55 + 20 * c.seed),
-        ("raid2025_table5", lambda c: 32 + c.seed),
-        ("attrcloak2025_table4", lambda c: 40 + 20 * c.seed),
-        ("attrcloak2025_table7", lambda c: 42 + 20 * c.seed),
-        ("raid2025_table2", lambda c: None if is_undefended(c) or is_raid(c) else 50 + 20 * c.seed),
-        ("raid2025_table3", lambda c: None if is_undefended(c) or is_raid(c) else 51 + 20 * c.seed),
-        ("dlmia2022_flawed", lambda c: 45 + c.seed),
-        ("dlmia2022_cross_general", lambda c: 46 + 20 * c.seed),
-        ("raid2025_table4", lambda c: 56),
-        ("raid2025_table10", lambda c: 57),
+        ("raid2025_table2", rank_raid),
+        ("attrcloak2025_table5", rank_attrcloak),
+        ("attrcloak2025_table7", rank_attrcloak),
+        ("attrcloak2025_table4", lambda c: rank_attrcloak(c) if c.data == "ml-100k" else None),
     ]
     for name, rank_cell in rules:
         plan = read_plan(PLANS / f"{name}.toml", size)
         results.open(plan)
         ranked = ((rank_cell(cell), cell) for cell in plan.cells())
         yield from ((rank, name, cell) for rank, cell in ranked if rank is not None)
+
+
+def list_strength_jobs(results: Results, size: str) -> Iterator[Job]:
+    """List the trials of the strengths that the paper does not state; those in training take longest."""
+    plan = read_plan(PLANS / f"{STRENGTHS}.toml", size)
+    results.open(plan)
+    for cell in plan.cells():
+        is_slow = cell.label("model") == "lightgcn" and cell.choice("defense").name == "adversarial"
+        yield 25 if is_slow else 4, STRENGTHS, make_trial_cell(cell.at, cell.settings)
 
 
 def start_sharing(folder: Path) -> bool:
@@ -238,13 +266,15 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
     """Keep the workers busy with the most wanted cells until the time is over, then end them."""
     end = time.monotonic() + options.seconds
     queue: list[Job] = list(list_fixed_jobs(results, options.size))
-    search = Search.begin(read_plan(PLANS / f"{SEARCH}.toml", options.size)) if options.search else None
-    if search is None:
-        queue += list_chosen_jobs(results, options.size)
+    search = None
+    if options.search:
+        search = Search.begin([read_plan(PLANS / f"{name}.toml", options.size) for name in SEARCHES])
+        for plan in search.plans.values():
+            results.open(plan)
+        queue += [*search.list_jobs(), *list_strength_jobs(results, options.size)]
     else:
-        results.open(search.plan)
-        queue += [(1, SEARCH, cell) for group in search.trials.values() for cell in group.values()]
-    opened = set[tuple[str, str]]()
+        queue += list_chosen_jobs(results, options.size)
+    opened = set[Group]()
     started = {
         cell.id for plan, store in results.stores.items() for _, _, cell in queue if cell.id in store.finished_ids()
     }
@@ -276,7 +306,7 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                     break
                 result = results.keep(plan, cell, outcome)
                 report(time.monotonic() - begun, rank, plan, cell, outcome)
-                if search is not None and plan == SEARCH:
+                if search is not None and plan in SEARCHES:
                     search.learn(cell, result)
             packed = pack_results(results.folder, options.pack, packed)
             for group in [g for g in (search.trials if search else ()) if g not in opened]:

@@ -59,7 +59,7 @@ PROFILES: Mapping[str, Mapping[str, float]] = {
         "learning_rate": 0.001,
         "batch_size": 8192,
         "epochs": 200,
-        "patience": 20,
+        "patience": 200,
         "recency": 0.0,
         "layers": 3,
         "reg": 0.0001,

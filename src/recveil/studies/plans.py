@@ -120,6 +120,7 @@ class Published(_Strict):
         of: the attacked attribute, where the target is several at once; the first by default.
         ours: our measure, where it is not the paper's.
         note: what to know of the number.
+        calibrated: whether a strength of ours was chosen by this number, which then is no finding.
         artifact: how the paper came to it, where that is shown to be a fault of the protocol.
         setting: what is done otherwise here; the plan's own sentence by default.
         unavailable: why it cannot be obtained.
@@ -142,6 +143,7 @@ class Published(_Strict):
     ours: str = ""
     of: str = ""
     note: str = ""
+    calibrated: bool = False
     artifact: str = ""
     setting: str = ""
     unavailable: str = ""
@@ -170,7 +172,7 @@ class _Kind:
 KINDS: Mapping[str, _Kind] = {
     "attribute": _Kind(
         AttributeGrid,
-        frozenset({"k", "folds", "repeats", "unattacked", "profile", "protocol", "classes", "device"}),
+        frozenset({"k", "folds", "repeats", "unattacked", "profile", "protocol", "classes", "joint", "device"}),
     ),
     "membership": _Kind(MembershipGrid, frozenset({"list_length", "user_minimum", "seen", "demonstrate", "device"})),
 }

@@ -82,7 +82,7 @@ class PublishedComparison:
         """Return the comparison as a part of a result."""
         return ReproducedNumber(
             plan=self.plan,
-            **self.published.model_dump(exclude={"ours", "note", "artifact", "setting", "unavailable"}),
+            **self.published.model_dump(exclude={"ours", "note", "calibrated", "artifact", "setting", "unavailable"}),
             our_metric=self.metric,
             our_estimate=self.ours,
             seeds=self.seeds,
