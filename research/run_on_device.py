@@ -2,8 +2,8 @@
 
     python research/run_on_device.py --seconds 540 --workers 20 --search --out studies
 
-With `--search` RAID is searched first (plans `raid2025_search*`, on users who are attacked nowhere else) and the setting
-chosen for each model is written down as a plan; without it the plans `raid2025_tuned_*` are taken as they are. Their
+With `--search` RAID is searched first (plans `raid2025_search*`, on users who are attacked nowhere else) and the
+setting chosen for each model is written down as a plan; without it the plans `raid2025_tuned_*` are taken as they are. Their
 cells follow: the paper's attacker on equal classes, then the honest panel. Strengths of other defenses are tried as
 well (`raid2025_strengths`). `--pack FILE` also keeps all results in one archive, renewed every minute.
 
@@ -29,6 +29,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from profile_rates import PROFILE, apply_rates, choose_rates, submit_trainings
 
 from recveil.studies.cell_results import CellResult
 from recveil.studies.cells import Cell
@@ -254,12 +256,18 @@ def stop_sharing() -> None:
         return
 
 
-def run_job(cache: Path, job: Job) -> Outcome:
-    """Run one cell in a worker, on one core."""
+def run_job(cache: Path, rates: Mapping[str, float], job: Job) -> Outcome:
+    """Run one cell in a worker, on one core; the profile has these learning rates."""
     import torch
 
     torch.set_num_threads(1)
+    apply_rates(rates)
     return attempt_cell(cache, job[2])
+
+
+def start_pool(workers: int) -> ProcessPoolExecutor:
+    """Start the workers, each a process of its own."""
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
 
 
 def run_all(options: argparse.Namespace, results: Results) -> None:
@@ -279,22 +287,28 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
         cell.id for plan, store in results.stores.items() for _, _, cell in queue if cell.id in store.finished_ids()
     }
     running: dict[Future[Outcome], Job] = {}
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(options.workers, mp_context=context)
     begun = packed = time.monotonic()
+    pool = start_pool(options.workers)
+    trainings = submit_trainings(pool, options.cache) if options.rates else {}
+    rates: dict[str, float] = {}
     try:
         while time.monotonic() < end:
+            open_trainings = [future for future in trainings.values() if not future.done()]
+            if trainings and not open_trainings:
+                rates, trainings = choose_rates(trainings), {}
+                print(f"{time.monotonic() - begun:6.0f} s  learning rates: {rates}", flush=True)
             queue = [job for job in sorted(queue, key=lambda job: job[0]) if job[2].id not in started]
-            while queue and len(running) < options.workers:
-                job = queue.pop(0)
+            ready = [job for job in queue if not trainings or job[2].rules.profile != PROFILE]
+            while ready and len(running) + len(open_trainings) < options.workers:
+                job = ready.pop(0)
                 if job[2].id not in started:
                     started.add(job[2].id)
-                    running[pool.submit(run_job, options.cache, job)] = job
-            if not running:
+                    running[pool.submit(run_job, options.cache, rates, job)] = job
+            if not running and not open_trainings:
                 break
             left = min(PACK_SECONDS, end - time.monotonic())
-            done, _ = wait(running, timeout=max(0.0, left), return_when=FIRST_COMPLETED)
-            for future in done:
+            done, _ = wait([*running, *open_trainings], timeout=max(0.0, left), return_when=FIRST_COMPLETED)
+            for future in done & running.keys():
                 rank, plan, cell = running.pop(future)
                 try:
                     outcome = future.result()
@@ -302,7 +316,7 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                     print("a worker died; the pool starts again", flush=True)
                     started -= {job[2].id for job in [*running.values(), (rank, plan, cell)]}
                     queue += [*running.values(), (rank, plan, cell)]
-                    running, pool = {}, ProcessPoolExecutor(options.workers, mp_context=context)
+                    running, pool = {}, start_pool(options.workers)
                     break
                 result = results.keep(plan, cell, outcome)
                 report(time.monotonic() - begun, rank, plan, cell, outcome)
@@ -363,6 +377,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("studies"))
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "recveil_models")
+    parser.add_argument("--rates", action="store_true", help="choose the learning rates of the profile first")
     parser.add_argument("--search", action="store_true", help="search RAID's settings first")
     parser.add_argument("--pack", type=Path, help="one archive of all results, renewed every minute")
     parser.add_argument("--size", choices=("full", "smoke"), default="full")
