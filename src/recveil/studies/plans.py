@@ -119,6 +119,7 @@ class Published(_Strict):
     Attributes:
         of: the attacked attribute, where the target is several at once; the first by default.
         ours: our measure, where it is not the paper's.
+        undefended: what the paper prints for the undefended model, where another table of it does.
         note: what to know of the number.
         calibrated: whether a strength of ours was chosen by this number, which then is no finding.
         artifact: how the paper came to it, where that is shown to be a fault of the protocol.
@@ -142,6 +143,7 @@ class Published(_Strict):
     value: float | None = None
     ours: str = ""
     of: str = ""
+    undefended: float | None = None
     note: str = ""
     calibrated: bool = False
     artifact: str = ""

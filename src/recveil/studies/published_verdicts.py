@@ -108,7 +108,7 @@ def is_repeated(published: Published, plan: Plan) -> bool:
     if published.metric != "f1" or published.value is None:
         return False
     twin = published.model_copy(update={"metric": "balanced_accuracy"})
-    ignored = {"value", "ours", "note", "calibrated", "artifact", "setting", "unavailable"}
+    ignored = {"value", "ours", "undefended", "note", "calibrated", "artifact", "setting", "unavailable"}
     wanted = twin.model_dump(exclude=ignored)
     return any(
         other.value is not None
