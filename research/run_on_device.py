@@ -2,10 +2,10 @@
 
     python research/run_on_device.py --seconds 540 --workers 20 --search --out studies
 
-With `--search` RAID is searched first (plans `raid2025_search*`, on users who are attacked nowhere else) and the
-setting chosen for each model is written down as a plan; without it the plans `raid2025_tuned_*` are taken as they are. Their
-cells follow: the paper's attacker on equal classes, then the honest panel. Strengths of other defenses are tried as
-well (`raid2025_strengths`). `--pack FILE` also keeps all results in one archive, renewed every minute.
+With `--search` settings of RAID and of other defenses are tried first, on users who are attacked nowhere else (plans
+`raid2025_search*` and `raid2025_strengths`); as soon as one is chosen, the cells of the tables that it belongs to
+follow. With `--rates` the learning rates of the profile are chosen before that (profile_rates.py). `--pack FILE` also
+keeps all results in one archive, renewed every minute.
 
 Cells of the other plans fill what time is left. Each cell is stored as it ends, as `recveil study run` stores it, so a
 later run of a plan with the same folder computes only what is missing. Trained models stay in `--cache`.
@@ -14,7 +14,6 @@ later run of a plan with the same folder computes only what is missing. Trained 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import shutil
@@ -40,8 +39,11 @@ from recveil.studies.store import Store, create_store, describe_plan
 from recveil.studies.trials import make_trial_cell
 
 PLANS = Path(__file__).parent / "plans"
-SEARCHES = ("raid2025_search", "raid2025_search_lightgcn")
-STRENGTHS = "raid2025_strengths"
+SEARCHES = ("raid2025_search", "raid2025_search_lightgcn", "raid2025_strengths")
+DATA = "ml-1m"
+
+FIRST_RANK = 10
+"""Rank of the first cells of a chosen setting."""
 
 MAX_ADVANTAGE = 0.06
 """Advantage up to which the paper's attacker counts as blind: balanced accuracy within 0.03 of one half."""
@@ -49,15 +51,13 @@ MAX_ADVANTAGE = 0.06
 PACK_SECONDS = 60.0
 """Seconds between two archives of the results."""
 
-HONEST_PANEL = "full"
-PARTS = {"raid2025_tuned_paper": ("raid-mlp", "equal"), "raid2025_tuned_honest": (HONEST_PANEL, "all")}
-"""Plans of the chosen settings: panel and classes."""
+HONEST_PANEL, LIGHT_PANEL = "full", "logistic,lda"
 
 Job = tuple[int, str, Cell]
 """Rank (small ones first), name of the plan, and cell."""
 
 Group = tuple[str, str, str]
-"""Data set, model and unit of the pull: trials among which one setting is chosen."""
+"""Data set, model and method: trials among which one setting is chosen."""
 
 
 @dataclass
@@ -86,9 +86,10 @@ class Results:
 
 @dataclass
 class Search:
-    """Trials of RAID, and for each data set, model and unit the setting that was chosen."""
+    """Trials of settings, and for each data set, model and method the setting that was chosen."""
 
     plans: dict[str, Plan]
+    printed: Mapping[tuple[str, str], float]
     trials: dict[Group, dict[str, Cell]] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
     seen: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -96,139 +97,120 @@ class Search:
     @classmethod
     def begin(cls, plans: Sequence[Plan]) -> Search:
         """Make the trials of these plans; ML-100K only has the model of the paper's Table 5."""
-        search = cls({plan.name: plan for plan in plans})
+        search = cls({plan.name: plan for plan in plans}, read_printed_changes())
         for plan in plans:
             for cell in plan.cells():
-                model, options = cell.label("model"), cell.choice("defense").options
+                model, choice = cell.label("model"), cell.choice("defense")
                 if cell.data != "ml-100k" or model == "ncf":
-                    group = cell.data, model, str(options.get("unit", "relative"))
+                    method = "whitened raid" if choice.options.get("unit") == "whitened" else choice.name
                     trial = make_trial_cell(cell.at, cell.settings)
-                    search.trials.setdefault(group, {})[cell.label("defense")] = trial
+                    search.trials.setdefault((cell.data, model, method), {})[cell.label("defense")] = trial
                     search.origin[trial.id] = plan.name
         return search
 
     def list_jobs(self) -> Iterator[Job]:
-        """List the trials; while those of DMF run, the other models are trained without a defense."""
-        ranks = {"dmf": 1, "lightgcn": 2}
-        for (_, model, _), trials in self.trials.items():
-            yield from ((ranks.get(model, 3), self.origin[cell.id], cell) for cell in trials.values())
+        """List the trials; those that train a long time come last, ours after the paper's."""
+        for (data, model, method), trials in self.trials.items():
+            rank = 2 + 2 * (model == "lightgcn") + 3 * (method == "adversarial") + 10 * ("whitened" in method)
+            rank += 30 * (data == "ml-100k" or (model == "lightgcn" and method == "adversarial"))
+            yield from ((rank, self.origin[cell.id], cell) for cell in trials.values())
 
     def learn(self, cell: Cell, result: CellResult | None) -> None:
         """Take in a trial; a failed one can never be chosen."""
-        advantage = loss = float("inf")
+        advantage, change = float("inf"), float("-inf")
         if result is not None:
             advantage = max(r.estimate.value for r in result.records if r.attack == "headline")
-            loss = -next(r.estimate.value for r in result.records if r.metric == "ndcg_change@10")
-        self.seen[cell.id] = (advantage, loss)
+            change = next(r.estimate.value for r in result.records if r.metric == "ndcg_change@10")
+        self.seen[cell.id] = (advantage, change)
 
     def choose(self, group: Group) -> str | None:
-        """Choose the blind setting that loses least, else the most private one; None while trials are missing."""
-        trials = self.trials[group]
-        if any(cell.id not in self.seen for cell in trials.values()):
+        """Choose the setting of a method; None while trials are missing.
+
+        Of RAID the blind one that loses least, else the most private one; of another method the one whose NDCG@10
+        changes most nearly as printed.
+        """
+        if any(cell.id not in self.seen for cell in self.trials[group].values()):
             return None
-        by_label = {label: self.seen[cell.id] for label, cell in trials.items()}
-        return min(by_label, key=lambda label: (max(by_label[label][0], MAX_ADVANTAGE), by_label[label][1]))
+        by_label = {label: self.seen[cell.id] for label, cell in self.trials[group].items()}
+        if "raid" in group[2]:
+            return min(by_label, key=lambda label: (max(by_label[label][0], MAX_ADVANTAGE), -by_label[label][1]))
+        printed = self.printed.get((group[1], group[2]), 0.0)
+        return min(by_label, key=lambda label: abs(by_label[label][1] - printed))
 
-    def find_plan(self, group: Group) -> Plan:
-        """Find the plan that a group of trials is of."""
-        return self.plans[self.origin[next(iter(self.trials[group].values())).id]]
+    def find_entry(self, group: Group, label: str) -> dict[str, Any]:
+        """Find the chosen setting as its plan has it."""
+        plan = self.plans[self.origin[self.trials[group][label].id]]
+        entries: list[dict[str, Any]] = plan.raw["grid"]["defense"] + plan.raw["smoke"].get("defense", [])
+        return next(each for each in entries if each["label"] == label)
 
 
-def make_tuned_plan(name: str, search: Plan, group: Group, label: str, seeds: Sequence[int]) -> Plan:
-    """Make the plan that measures the chosen setting beside no defense."""
-    panel, classes = PARTS[name]
-    data, model, unit = group
-    chosen = next(each for each in search.raw["grid"]["defense"] if each["label"] == label)
+def read_printed_changes() -> dict[tuple[str, str], float]:
+    """Read by how much the paper's NDCG@10 of ML-1M changes under each method, in per cent, protecting gender."""
+    plan = read_plan(PLANS / "raid2025_table3.toml")
+    numbers = [n for n in plan.published if (n.data, n.target, n.metric) == (DATA, "gender", "ndcg@10")]
+    printed = {(n.model, n.defense.partition(",")[0]): n.value or 0.0 for n in numbers}
+    return {(model, method): 100 * (v / printed[model, "none"] - 1) for (model, method), v in printed.items()}
+
+
+def make_table_plan(name: str, group: Group, grid: Mapping[str, Any]) -> Plan:
+    """Make the plan of a chosen setting, with cells that are those of the tables."""
+    data, model, _ = group
+    table = read_plan(PLANS / "raid2025_table2.toml")
     raw = {
-        "title": f"RAID as searched: {model} on {data}",
-        "source": "raid2025 tables 2, 3 and 5",
-        "about": f"Chosen by `research/run_on_device.py` among the settings of {search.name}: {label}.",
+        "title": f"Chosen settings: {model} on {data}",
         "kind": "attribute",
-        "grid": {
-            "data": [data],
-            "model": [model],
-            "defense": ["none", chosen],
-            "target": ["gender"] if data == "ml-100k" else ["gender", "age3"],
-            "panel": [panel],
-            "seed": list(seeds),
-        },
-        "settings": {**search.raw["settings"], "classes": classes},
+        "grid": {"data": [data], "model": [model], "panel": ["raid-mlp"], "seed": [0], **grid},
+        "settings": table.raw["settings"],
     }
-    suffix = "" if unit == "relative" else f"_{unit}"
-    return Plan.parse(raw, name=f"{name}_{data.replace('-', '')}_{model}{suffix}")
+    return Plan.parse(raw, name=name)
 
 
-def list_tuned_jobs(results: Results, search: Search, group: Group, label: str) -> Iterator[Job]:
-    """List the cells of a chosen setting: the first target and the paper's attacker before the rest."""
-    for name in PARTS:
-        plan = make_tuned_plan(name, search.find_plan(group), group, label, (0, 1, 2))
+def list_table_jobs(results: Results, group: Group, defense: object, label: str) -> Iterator[Job]:
+    """List the cells of a setting: the paper's MLP, other attackers on DMF, leak ratios on NCF, the honest panel."""
+    data, model, method = group
+    name = f"raid2025_chosen_{model}_{method.replace(' ', '_')}_{data}"
+    targets = ["gender"] if data == "ml-100k" else ["gender", "age3"]
+    parts: list[tuple[int, dict[str, Sequence[Any]]]] = [(FIRST_RANK, {"target": targets, "seed": [0, 1, 2]})]
+    if data == DATA and "whitened" not in method:
+        if model == "dmf":
+            parts.append((14, {"target": targets, "panel": read_plan(PLANS / "raid2025_table6.toml").grid.panel}))
+        if model == "ncf":
+            parts.append((18, {"target": targets, "leak_ratio": [0.2, 0.4, 0.6]}))
+        if method == "raid" and isinstance(defense, dict):
+            several = [{**defense, "xi": xi, "label": f"{label}, xi {xi}"} for xi in (1, 2, 3, 4)]
+            parts.append((22, {"target": ["gender"], "defense": several}))
+    if method in ("raid", "whitened raid", "none"):
+        parts.append((60, {"target": ["gender"], "panel": [HONEST_PANEL]}))
+    for number, (rank, grid) in enumerate(parts):
+        plan = make_table_plan(f"{name}_{number}", group, {"defense": [defense], **grid})
         results.open(plan)
-        write_plan(results.folder / f"{plan.name}.json", plan)
         for cell in plan.cells():
-            rank = 10 if name.endswith("paper") else 70
-            rank += 20 * (cell.target != "gender") + 5 * cell.seed + 2 * cell.choice("defense").is_undefended
-            yield rank, plan.name, cell
-
-
-def write_plan(path: Path, plan: Plan) -> None:
-    """Write a plan down, to be kept among the plans."""
-    path.write_text(json.dumps(plan.raw, indent=1), encoding="utf-8")
-
-
-def rank_tuned_cell(plan: str, cell: Cell) -> int:
-    """Rank a cell of a chosen setting: the model that trains longest first, then the paper's attacker on gender."""
-    undefended = cell.choice("defense").is_undefended
-    if cell.label("model") == "lightgcn" and not undefended and (cell.seed or cell.target != "gender"):
-        return 60  # its training is the longest: one seed, unless there is time
-    if "honest" in plan:
-        return 20 + 10 * (cell.target != "gender") + 2 * cell.seed + undefended
-    if cell.label("model") == "lightgcn":
-        return 1 if cell.target == "gender" else 15
-    return (2 if cell.target == "gender" else 5) + 3 * undefended
-
-
-def list_chosen_jobs(results: Results, size: str) -> Iterator[Job]:
-    """List the cells of the settings that an earlier search chose."""
-    for path in sorted(PLANS.glob("raid2025_tuned_*.toml")):
-        plan = read_plan(path, size)
-        results.open(plan)
-        yield from ((rank_tuned_cell(plan.name, cell), plan.name, cell) for cell in plan.cells())
+            later = 8 * cell.seed + 2 * (cell.target != "gender") + 10 * (model == "lightgcn" and method != "none")
+            yield rank + later, plan.name, cell
 
 
 def list_fixed_jobs(results: Results, size: str) -> Iterator[Job]:
     """List the cells that need no search, with the rank of each."""
 
-    def rank_raid(cell: Cell) -> int | None:
-        label, later = cell.label("defense"), 10 * cell.seed + 5 * (cell.target != "gender")
-        if label not in ("none", "d2d"):
-            return None
-        return 0 if label == "none" and not later else 12 + later
-
     def rank_attrcloak(cell: Cell) -> int | None:
         if cell.seed or cell.label("defense") in ("sliced", "attrcloak-df, floor 0.3"):
             return None
-        return 15 if cell.choice("defense").is_undefended else 17
+        if cell.at["panel"] != LIGHT_PANEL:
+            return 45 if cell.data == "ml-100k" else None
+        return 12 if cell.choice("defense").is_undefended else 17
 
     rules: list[tuple[str, Callable[[Cell], int | None]]] = [
-        ("raid2025_table2", rank_raid),
         ("attrcloak2025_table5", rank_attrcloak),
         ("attrcloak2025_table7", rank_attrcloak),
-        ("attrcloak2025_table4", lambda c: rank_attrcloak(c) if c.data == "ml-100k" else None),
+        ("attrcloak2025_table4", rank_attrcloak),
+        ("raid2025_table5", lambda c: 50 if not c.seed and not c.choice("defense").is_undefended else None),
+        ("raid2025_table4", lambda c: 30),
     ]
     for name, rank_cell in rules:
         plan = read_plan(PLANS / f"{name}.toml", size)
         results.open(plan)
         ranked = ((rank_cell(cell), cell) for cell in plan.cells())
         yield from ((rank, name, cell) for rank, cell in ranked if rank is not None)
-
-
-def list_strength_jobs(results: Results, size: str) -> Iterator[Job]:
-    """List the trials of the strengths that the paper does not state; those in training take longest."""
-    plan = read_plan(PLANS / f"{STRENGTHS}.toml", size)
-    results.open(plan)
-    for cell in plan.cells():
-        is_slow = cell.label("model") == "lightgcn" and cell.choice("defense").name == "adversarial"
-        yield 25 if is_slow else 4, STRENGTHS, make_trial_cell(cell.at, cell.settings)
 
 
 def start_sharing(folder: Path) -> bool:
@@ -279,9 +261,10 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
         search = Search.begin([read_plan(PLANS / f"{name}.toml", options.size) for name in SEARCHES])
         for plan in search.plans.values():
             results.open(plan)
-        queue += [*search.list_jobs(), *list_strength_jobs(results, options.size)]
-    else:
-        queue += list_chosen_jobs(results, options.size)
+        queue += search.list_jobs()
+        for model in ("lightgcn", "ncf", "dmf") if options.size == "full" else ():
+            jobs = list_table_jobs(results, (DATA, model, "none"), "none", "none")
+            queue += [(0 if rank == FIRST_RANK else rank, name, cell) for rank, name, cell in jobs]
     opened = set[Group]()
     started = {
         cell.id for plan, store in results.stores.items() for _, _, cell in queue if cell.id in store.finished_ids()
@@ -329,7 +312,7 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                 if label is not None:
                     opened.add(group)
                     print(f"chosen for {' '.join(group)}: {label}", flush=True)
-                    queue += list_tuned_jobs(results, search, group, label)
+                    queue += list_table_jobs(results, group, search.find_entry(group, label), label)
     finally:
         for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool has no way to end running work
             process.kill()

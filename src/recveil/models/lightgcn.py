@@ -56,8 +56,8 @@ PROFILES: Mapping[str, Mapping[str, float]] = {
     "raid2025": {
         "embedding_size": 32,
         "candidates": 1,
-        "learning_rate": 0.001,
-        "batch_size": 8192,
+        "learning_rate": 0.03,
+        "batch_size": 32768,
         "epochs": 200,
         "patience": 200,
         "recency": 0.0,
