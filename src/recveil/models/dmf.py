@@ -55,8 +55,8 @@ PROFILES: Mapping[str, Mapping[str, float]] = {
     "raid2025": {
         "embedding_size": 32,
         "candidates": 1,
-        "learning_rate": 0.01,
-        "batch_size": 8192,
+        "learning_rate": 0.003,
+        "batch_size": 1024,
         "epochs": 10,
         "patience": 10,
         "recency": 0.0,
