@@ -19,6 +19,7 @@ __all__ = [
     "MAX_SCORE_GAP",
     "NOT_OBTAINABLE",
     "NOT_RUN",
+    "OUR_FIELDS",
     "REPEATED",
     "REPRODUCED",
     "SETTING",
@@ -39,6 +40,9 @@ MAX_SCORE_GAP, MAX_RANKING_GAP_SHARE, MAX_CHANGE_GAP = 0.03, 0.10, 0.05
 
 MAX_REPEAT_GAP = 0.01
 """Distance up to which an F1 repeats the balanced accuracy beside it."""
+
+OUR_FIELDS = frozenset({"ours", "undefended", "note", "calibrated", "artifact", "setting", "unavailable"})
+"""What a plan says of a printed number beside where the paper prints it."""
 
 OWN_SETTINGS = "this table was run with our own settings; the paper's profile was not tried"
 PROFILE_TRIED = "the paper's profile was tried, and what the paper leaves open (optimizer, batches, strengths) differs"
@@ -108,7 +112,7 @@ def is_repeated(published: Published, plan: Plan) -> bool:
     if published.metric != "f1" or published.value is None:
         return False
     twin = published.model_copy(update={"metric": "balanced_accuracy"})
-    ignored = {"value", "ours", "undefended", "note", "calibrated", "artifact", "setting", "unavailable"}
+    ignored = {"value", *OUR_FIELDS}
     wanted = twin.model_dump(exclude=ignored)
     return any(
         other.value is not None

@@ -28,6 +28,7 @@ from recveil.studies.published_verdicts import (
     MAX_CHANGE_GAP,
     MAX_RANKING_GAP_SHARE,
     MAX_SCORE_GAP,
+    OUR_FIELDS,
     REPEATED,
     RankingChange,
     explain_verdict,
@@ -82,7 +83,7 @@ class PublishedComparison:
         """Return the comparison as a part of a result."""
         return ReproducedNumber(
             plan=self.plan,
-            **self.published.model_dump(exclude={"ours", "undefended", "note", "calibrated", "artifact", "setting", "unavailable"}),
+            **self.published.model_dump(exclude=OUR_FIELDS),
             our_metric=self.metric,
             our_estimate=self.ours,
             seeds=self.seeds,
