@@ -42,7 +42,7 @@ PROFILES: Mapping[str, Mapping[str, float]] = {
         "embedding_size": 32,
         "candidates": 1,
         "learning_rate": 0.003,
-        "batch_size": 8192,
+        "batch_size": 1024,
         "epochs": 20,
         "patience": 20,
         "recency": 0.0,
