@@ -16,8 +16,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -29,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpu_sharing import start_sharing, stop_sharing
 from profile_rates import PROFILE, apply_rates, choose_rates, submit_trainings
 
 from recveil.studies.cell_results import CellResult
@@ -42,9 +41,7 @@ PLANS = Path(__file__).parent / "plans"
 SEARCHES = ("raid2025_search", "raid2025_search_lightgcn", "raid2025_strengths")
 DATA = "ml-1m"
 
-FIRST_RANK = 10
-"""Rank of the first cells of a chosen setting."""
-
+FIRST_RANK = 10  # of the cells of a chosen setting
 MAX_ADVANTAGE = 0.06
 """Advantage up to which the paper's attacker counts as blind: balanced accuracy within 0.03 of one half."""
 
@@ -213,31 +210,6 @@ def list_fixed_jobs(results: Results, size: str) -> Iterator[Job]:
         yield from ((rank, name, cell) for rank, cell in ranked if rank is not None)
 
 
-def start_sharing(folder: Path) -> bool:
-    """Start NVIDIA's service that lets processes share the GPU at the same time, where it works."""
-    os.environ.update(CUDA_MPS_PIPE_DIRECTORY=str(folder / "pipe"), CUDA_MPS_LOG_DIRECTORY=str(folder / "log"))
-    code = "import torch; print(float(torch.ones(9, device='cuda').sum()))"
-    try:
-        for name in ("pipe", "log"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, timeout=20, capture_output=True)
-        subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
-    except (OSError, subprocess.SubprocessError):
-        stop_sharing()
-        for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
-            os.environ.pop(name, None)
-        return False
-    return True
-
-
-def stop_sharing() -> None:
-    """End that service."""
-    try:
-        subprocess.run(["nvidia-cuda-mps-control"], input=b"quit\n", timeout=20, capture_output=True)
-    except (OSError, subprocess.SubprocessError):
-        return
-
-
 def run_job(cache: Path, rates: Mapping[str, float], job: Job) -> Outcome:
     """Run one cell in a worker, on one core; the profile has these learning rates."""
     import torch
@@ -327,12 +299,9 @@ def pack_results(folder: Path, archive: Path | None, last: float) -> float:
     if archive is None or now - last < PACK_SECONDS:
         return last
     archive.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.parent / f"{folder.name}.packing"
-    with tarfile.open(temporary, "w:gz", compresslevel=3) as pack:
+    with tarfile.open(archive.with_suffix(".part"), "w:gz", compresslevel=3) as pack:
         pack.add(folder, arcname=folder.name)
-    shutil.copyfile(temporary, archive.with_suffix(".part"))
     os.replace(archive.with_suffix(".part"), archive)
-    temporary.unlink()
     return now
 
 

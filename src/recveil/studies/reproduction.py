@@ -83,7 +83,7 @@ class PublishedComparison:
         """Return the comparison as a part of a result."""
         return ReproducedNumber(
             plan=self.plan,
-            **self.published.model_dump(exclude=OUR_FIELDS),
+            **self.published.model_dump(exclude=set(OUR_FIELDS)),
             our_metric=self.metric,
             our_estimate=self.ours,
             seeds=self.seeds,
