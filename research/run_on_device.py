@@ -2,10 +2,10 @@
 
     python research/run_on_device.py --seconds 540 --workers 20 --search --out studies
 
-With `--search` RAID is searched first (plan `raid2025_search`, on users who are attacked nowhere else) and the setting
-chosen for each model is written down as a plan; without it the plans `raid2025_tuned_*` are taken as they are. Their
-cells follow: the paper's attacker on equal classes, then the honest panel. `--pack FILE` also keeps all results in one
-archive, renewed every minute.
+With `--search` settings of RAID and of other defenses are tried first, on users who are attacked nowhere else (plans
+`raid2025_search*` and `raid2025_strengths`); as soon as one is chosen, the cells of the tables that it belongs to
+follow. With `--rates` the learning rates of the profile are chosen before that (profile_rates.py). `--pack FILE` also
+keeps all results in one archive, renewed every minute.
 
 Cells of the other plans fill what time is left. Each cell is stored as it ends, as `recveil study run` stores it, so a
 later run of a plan with the same folder computes only what is missing. Trained models stay in `--cache`.
@@ -14,11 +14,8 @@ later run of a plan with the same folder computes only what is missing. Trained 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
-import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -30,6 +27,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpu_sharing import start_sharing, stop_sharing
+from profile_rates import PROFILE, apply_rates, choose_rates, submit_trainings
+
 from recveil.studies.cell_results import CellResult
 from recveil.studies.cells import Cell
 from recveil.studies.plans import Plan, read_plan
@@ -38,20 +38,23 @@ from recveil.studies.store import Store, create_store, describe_plan
 from recveil.studies.trials import make_trial_cell
 
 PLANS = Path(__file__).parent / "plans"
-SEARCH = "raid2025_search"
+SEARCHES = ("raid2025_search", "raid2025_search_lightgcn", "raid2025_strengths")
+DATA = "ml-1m"
 
+FIRST_RANK = 10  # of the cells of a chosen setting
 MAX_ADVANTAGE = 0.06
 """Advantage up to which the paper's attacker counts as blind: balanced accuracy within 0.03 of one half."""
 
 PACK_SECONDS = 60.0
 """Seconds between two archives of the results."""
 
-HONEST_PANEL = "full"
-PARTS = {"raid2025_tuned_paper": ("raid-mlp", "equal"), "raid2025_tuned_honest": (HONEST_PANEL, "all")}
-"""Plans of the chosen settings: panel and classes."""
+HONEST_PANEL, LIGHT_PANEL = "full", "logistic,lda"
 
 Job = tuple[int, str, Cell]
 """Rank (small ones first), name of the plan, and cell."""
+
+Group = tuple[str, str, str]
+"""Data set, model and method: trials among which one setting is chosen."""
 
 
 @dataclass
@@ -80,119 +83,125 @@ class Results:
 
 @dataclass
 class Search:
-    """Trials of RAID, and for each data set and model the setting that was chosen."""
+    """Trials of settings, and for each data set, model and method the setting that was chosen."""
 
-    plan: Plan
-    trials: dict[tuple[str, str], dict[str, Cell]]
+    plans: dict[str, Plan]
+    printed: Mapping[tuple[str, str], float]
+    trials: dict[Group, dict[str, Cell]] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
     seen: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, plan: Plan) -> Search:
-        """Make the trials of a plan; ML-100K only has the model of the paper's Table 5."""
-        groups: dict[tuple[str, str], dict[str, Cell]] = {}
-        for cell in plan.cells():
-            model = cell.label("model")
-            if cell.data != "ml-100k" or model == "ncf":
-                trial = make_trial_cell(cell.at, cell.settings)
-                groups.setdefault((cell.data, model), {})[cell.label("defense")] = trial
-        return cls(plan, groups)
+    def begin(cls, plans: Sequence[Plan]) -> Search:
+        """Make the trials of these plans; ML-100K only has the model of the paper's Table 5."""
+        search = cls({plan.name: plan for plan in plans}, read_printed_changes())
+        for plan in plans:
+            for cell in plan.cells():
+                model, choice = cell.label("model"), cell.choice("defense")
+                if cell.data != "ml-100k" or model == "ncf":
+                    method = "whitened raid" if choice.options.get("unit") == "whitened" else choice.name
+                    trial = make_trial_cell(cell.at, cell.settings)
+                    search.trials.setdefault((cell.data, model, method), {})[cell.label("defense")] = trial
+                    search.origin[trial.id] = plan.name
+        return search
+
+    def list_jobs(self) -> Iterator[Job]:
+        """List the trials; those that train a long time come last, ours after the paper's."""
+        for (data, model, method), trials in self.trials.items():
+            rank = 2 + 2 * (model == "lightgcn") + 3 * (method == "adversarial") + 10 * ("whitened" in method)
+            rank += 30 * (data == "ml-100k" or (model == "lightgcn" and method == "adversarial"))
+            yield from ((rank, self.origin[cell.id], cell) for cell in trials.values())
 
     def learn(self, cell: Cell, result: CellResult | None) -> None:
         """Take in a trial; a failed one can never be chosen."""
-        advantage = loss = float("inf")
+        advantage, change = float("inf"), float("-inf")
         if result is not None:
             advantage = max(r.estimate.value for r in result.records if r.attack == "headline")
-            loss = -next(r.estimate.value for r in result.records if r.metric == "ndcg_change@10")
-        self.seen[cell.id] = (advantage, loss)
+            change = next(r.estimate.value for r in result.records if r.metric == "ndcg_change@10")
+        self.seen[cell.id] = (advantage, change)
 
-    def choose(self, group: tuple[str, str]) -> str | None:
-        """Choose the blind setting that loses least, else the most private one; None while trials are missing."""
-        trials = self.trials[group]
-        if any(cell.id not in self.seen for cell in trials.values()):
+    def choose(self, group: Group) -> str | None:
+        """Choose the setting of a method; None while trials are missing.
+
+        Of RAID the blind one that loses least, else the most private one; of another method the one whose NDCG@10
+        changes most nearly as printed.
+        """
+        if any(cell.id not in self.seen for cell in self.trials[group].values()):
             return None
-        by_label = {label: self.seen[cell.id] for label, cell in trials.items()}
-        return min(by_label, key=lambda label: (max(by_label[label][0], MAX_ADVANTAGE), by_label[label][1]))
+        by_label = {label: self.seen[cell.id] for label, cell in self.trials[group].items()}
+        if "raid" in group[2]:
+            return min(by_label, key=lambda label: (max(by_label[label][0], MAX_ADVANTAGE), -by_label[label][1]))
+        printed = self.printed.get((group[1], group[2]), 0.0)
+        return min(by_label, key=lambda label: abs(by_label[label][1] - printed))
+
+    def find_entry(self, group: Group, label: str) -> dict[str, Any]:
+        """Find the chosen setting as its plan has it."""
+        plan = self.plans[self.origin[self.trials[group][label].id]]
+        entries: list[dict[str, Any]] = plan.raw["grid"]["defense"] + plan.raw["smoke"].get("defense", [])
+        return next(each for each in entries if each["label"] == label)
 
 
-def make_tuned_plan(name: str, search: Plan, data: str, model: str, label: str, seeds: Sequence[int]) -> Plan:
-    """Make the plan that measures the chosen setting beside no defense."""
-    panel, classes = PARTS[name]
-    chosen = next(each for each in search.raw["grid"]["defense"] if each["label"] == label)
+def read_printed_changes() -> dict[tuple[str, str], float]:
+    """Read by how much the paper's NDCG@10 of ML-1M changes under each method, in per cent, protecting gender."""
+    plan = read_plan(PLANS / "raid2025_table3.toml")
+    numbers = [n for n in plan.published if (n.data, n.target, n.metric) == (DATA, "gender", "ndcg@10")]
+    printed = {(n.model, n.defense.partition(",")[0]): n.value or 0.0 for n in numbers}
+    return {(model, method): 100 * (v / printed[model, "none"] - 1) for (model, method), v in printed.items()}
+
+
+def make_table_plan(name: str, group: Group, grid: Mapping[str, Any]) -> Plan:
+    """Make the plan of a chosen setting, with cells that are those of the tables."""
+    data, model, _ = group
+    table = read_plan(PLANS / "raid2025_table2.toml")
     raw = {
-        "title": f"RAID as searched: {model} on {data}",
-        "source": "raid2025 tables 2, 3 and 5",
-        "about": f"Chosen by `research/run_on_device.py` among the settings of {SEARCH}: {label}.",
+        "title": f"Chosen settings: {model} on {data}",
         "kind": "attribute",
-        "grid": {
-            "data": [data],
-            "model": [model],
-            "defense": ["none", chosen],
-            "target": ["gender"] if data == "ml-100k" else ["gender", "age3"],
-            "panel": [panel],
-            "seed": list(seeds),
-        },
-        "settings": {**search.raw["settings"], "classes": classes},
+        "grid": {"data": [data], "model": [model], "panel": ["raid-mlp"], "seed": [0], **grid},
+        "settings": table.raw["settings"],
     }
-    return Plan.parse(raw, name=f"{name}_{data.replace('-', '')}_{model}")
+    return Plan.parse(raw, name=name)
 
 
-def list_tuned_jobs(results: Results, search: Search, group: tuple[str, str], label: str) -> Iterator[Job]:
-    """List the cells of a chosen setting: the first target and the paper's attacker before the rest."""
-    for name in PARTS:
-        plan = make_tuned_plan(name, search.plan, *group, label, (0, 1, 2))
+def list_table_jobs(results: Results, group: Group, defense: object, label: str) -> Iterator[Job]:
+    """List the cells of a setting: the paper's MLP, other attackers on DMF, leak ratios on NCF, the honest panel."""
+    data, model, method = group
+    name = f"raid2025_chosen_{model}_{method.replace(' ', '_')}_{data}"
+    targets = ["gender"] if data == "ml-100k" else ["gender", "age3"]
+    parts: list[tuple[int, dict[str, Sequence[Any]]]] = [(FIRST_RANK, {"target": targets, "seed": [0, 1, 2]})]
+    if data == DATA and "whitened" not in method:
+        if model == "dmf":
+            parts.append((14, {"target": targets, "panel": read_plan(PLANS / "raid2025_table6.toml").grid.panel}))
+        if model == "ncf":
+            parts.append((18, {"target": targets, "leak_ratio": [0.2, 0.4, 0.6]}))
+        if method == "raid" and isinstance(defense, dict):
+            several = [{**defense, "xi": xi, "label": f"{label}, xi {xi}"} for xi in (1, 2, 3, 4)]
+            parts.append((22, {"target": ["gender"], "defense": several}))
+    if method in ("raid", "whitened raid", "none"):
+        parts.append((60, {"target": ["gender"], "panel": [HONEST_PANEL]}))
+    for number, (rank, grid) in enumerate(parts):
+        plan = make_table_plan(f"{name}_{number}", group, {"defense": [defense], **grid})
         results.open(plan)
-        write_plan(results.folder / f"{plan.name}.json", plan)
         for cell in plan.cells():
-            rank = 100 if name.endswith("paper") else 200
-            rank += 50 * (cell.target != "gender") + 10 * cell.seed + 5 * cell.choice("defense").is_undefended
-            yield rank, plan.name, cell
-
-
-def write_plan(path: Path, plan: Plan) -> None:
-    """Write a plan down, to be kept among the plans."""
-    path.write_text(json.dumps(plan.raw, indent=1), encoding="utf-8")
-
-
-def rank_tuned_cell(plan: str, cell: Cell) -> int:
-    """Rank a cell of a chosen setting: the model that trains longest first, then the paper's attacker on gender."""
-    undefended = cell.choice("defense").is_undefended
-    if cell.label("model") == "lightgcn" and not undefended and (cell.seed or cell.target != "gender"):
-        return 60  # its training is the longest: one seed, unless there is time
-    if "honest" in plan:
-        return 20 + 10 * (cell.target != "gender") + 2 * cell.seed + undefended
-    if cell.label("model") == "lightgcn":
-        return 1 if cell.target == "gender" else 15
-    return (2 if cell.target == "gender" else 5) + 3 * undefended
-
-
-def list_chosen_jobs(results: Results, size: str) -> Iterator[Job]:
-    """List the cells of the settings that an earlier search chose."""
-    for path in sorted(PLANS.glob("raid2025_tuned_*.toml")):
-        plan = read_plan(path, size)
-        results.open(plan)
-        yield from ((rank_tuned_cell(plan.name, cell), plan.name, cell) for cell in plan.cells())
+            later = 8 * cell.seed + 2 * (cell.target != "gender") + 10 * (model == "lightgcn" and method != "none")
+            yield rank + later, plan.name, cell
 
 
 def list_fixed_jobs(results: Results, size: str) -> Iterator[Job]:
     """List the cells that need no search, with the rank of each."""
 
-    def is_undefended(cell: Cell) -> bool:
-        return cell.choice("defense").is_undefended
-
-    def is_raid(cell: Cell) -> bool:
-        return cell.label("defense") == "raid"
+    def rank_attrcloak(cell: Cell) -> int | None:
+        if cell.seed or cell.label("defense") in ("sliced", "attrcloak-df, floor 0.3"):
+            return None
+        if cell.at["panel"] != LIGHT_PANEL:
+            return 45 if cell.data == "ml-100k" else None
+        return 12 if cell.choice("defense").is_undefended else 17
 
     rules: list[tuple[str, Callable[[Cell], int | None]]] = [
-        ("attrcloak2025_table5", lambda c: 4 if is_undefended(c) else 55 + 20 * c.seed),
-        ("raid2025_table5", lambda c: 32 + c.seed),
-        ("attrcloak2025_table4", lambda c: 40 + 20 * c.seed),
-        ("attrcloak2025_table7", lambda c: 42 + 20 * c.seed),
-        ("raid2025_table2", lambda c: None if is_undefended(c) or is_raid(c) else 50 + 20 * c.seed),
-        ("raid2025_table3", lambda c: None if is_undefended(c) or is_raid(c) else 51 + 20 * c.seed),
-        ("dlmia2022_flawed", lambda c: 45 + c.seed),
-        ("dlmia2022_cross_general", lambda c: 46 + 20 * c.seed),
-        ("raid2025_table4", lambda c: 56),
-        ("raid2025_table10", lambda c: 57),
+        ("attrcloak2025_table5", rank_attrcloak),
+        ("attrcloak2025_table7", rank_attrcloak),
+        ("attrcloak2025_table4", rank_attrcloak),
+        ("raid2025_table5", lambda c: 50 if not c.seed and not c.choice("defense").is_undefended else None),
+        ("raid2025_table4", lambda c: 30),
     ]
     for name, rank_cell in rules:
         plan = read_plan(PLANS / f"{name}.toml", size)
@@ -201,70 +210,60 @@ def list_fixed_jobs(results: Results, size: str) -> Iterator[Job]:
         yield from ((rank, name, cell) for rank, cell in ranked if rank is not None)
 
 
-def start_sharing(folder: Path) -> bool:
-    """Start NVIDIA's service that lets processes share the GPU at the same time, where it works."""
-    os.environ.update(CUDA_MPS_PIPE_DIRECTORY=str(folder / "pipe"), CUDA_MPS_LOG_DIRECTORY=str(folder / "log"))
-    code = "import torch; print(float(torch.ones(9, device='cuda').sum()))"
-    try:
-        for name in ("pipe", "log"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, timeout=20, capture_output=True)
-        subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
-    except (OSError, subprocess.SubprocessError):
-        stop_sharing()
-        for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
-            os.environ.pop(name, None)
-        return False
-    return True
-
-
-def stop_sharing() -> None:
-    """End that service."""
-    try:
-        subprocess.run(["nvidia-cuda-mps-control"], input=b"quit\n", timeout=20, capture_output=True)
-    except (OSError, subprocess.SubprocessError):
-        return
-
-
-def run_job(cache: Path, job: Job) -> Outcome:
-    """Run one cell in a worker, on one core."""
+def run_job(cache: Path, rates: Mapping[str, float], job: Job) -> Outcome:
+    """Run one cell in a worker, on one core; the profile has these learning rates."""
     import torch
 
     torch.set_num_threads(1)
+    apply_rates(rates)
     return attempt_cell(cache, job[2])
+
+
+def start_pool(workers: int) -> ProcessPoolExecutor:
+    """Start the workers, each a process of its own."""
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
 
 
 def run_all(options: argparse.Namespace, results: Results) -> None:
     """Keep the workers busy with the most wanted cells until the time is over, then end them."""
     end = time.monotonic() + options.seconds
     queue: list[Job] = list(list_fixed_jobs(results, options.size))
-    search = Search.begin(read_plan(PLANS / f"{SEARCH}.toml", options.size)) if options.search else None
-    if search is None:
-        queue += list_chosen_jobs(results, options.size)
-    else:
-        results.open(search.plan)
-        queue += [(1, SEARCH, cell) for group in search.trials.values() for cell in group.values()]
-    opened = set[tuple[str, str]]()
+    search = None
+    if options.search:
+        search = Search.begin([read_plan(PLANS / f"{name}.toml", options.size) for name in SEARCHES])
+        for plan in search.plans.values():
+            results.open(plan)
+        queue += search.list_jobs()
+        for model in ("lightgcn", "ncf", "dmf") if options.size == "full" else ():
+            jobs = list_table_jobs(results, (DATA, model, "none"), "none", "none")
+            queue += [(0 if rank == FIRST_RANK else rank, name, cell) for rank, name, cell in jobs]
+    opened = set[Group]()
     started = {
         cell.id for plan, store in results.stores.items() for _, _, cell in queue if cell.id in store.finished_ids()
     }
     running: dict[Future[Outcome], Job] = {}
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(options.workers, mp_context=context)
     begun = packed = time.monotonic()
+    pool = start_pool(options.workers)
+    trainings = submit_trainings(pool, options.cache) if options.rates else {}
+    rates: dict[str, float] = {}
     try:
         while time.monotonic() < end:
+            open_trainings = [future for future in trainings.values() if not future.done()]
+            if trainings and not open_trainings:
+                rates, trainings = choose_rates(trainings), {}
+                print(f"{time.monotonic() - begun:6.0f} s  learning rates: {rates}", flush=True)
             queue = [job for job in sorted(queue, key=lambda job: job[0]) if job[2].id not in started]
-            while queue and len(running) < options.workers:
-                job = queue.pop(0)
+            ready = [job for job in queue if not trainings or job[2].rules.profile != PROFILE]
+            while ready and len(running) + len(open_trainings) < options.workers:
+                job = ready.pop(0)
                 if job[2].id not in started:
                     started.add(job[2].id)
-                    running[pool.submit(run_job, options.cache, job)] = job
-            if not running:
+                    running[pool.submit(run_job, options.cache, rates, job)] = job
+            if not running and not open_trainings:
                 break
             left = min(PACK_SECONDS, end - time.monotonic())
-            done, _ = wait(running, timeout=max(0.0, left), return_when=FIRST_COMPLETED)
-            for future in done:
+            done, _ = wait([*running, *open_trainings], timeout=max(0.0, left), return_when=FIRST_COMPLETED)
+            for future in done & running.keys():
                 rank, plan, cell = running.pop(future)
                 try:
                     outcome = future.result()
@@ -272,11 +271,11 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                     print("a worker died; the pool starts again", flush=True)
                     started -= {job[2].id for job in [*running.values(), (rank, plan, cell)]}
                     queue += [*running.values(), (rank, plan, cell)]
-                    running, pool = {}, ProcessPoolExecutor(options.workers, mp_context=context)
+                    running, pool = {}, start_pool(options.workers)
                     break
                 result = results.keep(plan, cell, outcome)
                 report(time.monotonic() - begun, rank, plan, cell, outcome)
-                if search is not None and plan == SEARCH:
+                if search is not None and plan in SEARCHES:
                     search.learn(cell, result)
             packed = pack_results(results.folder, options.pack, packed)
             for group in [g for g in (search.trials if search else ()) if g not in opened]:
@@ -285,7 +284,7 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                 if label is not None:
                     opened.add(group)
                     print(f"chosen for {' '.join(group)}: {label}", flush=True)
-                    queue += list_tuned_jobs(results, search, group, label)
+                    queue += list_table_jobs(results, group, search.find_entry(group, label), label)
     finally:
         for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool has no way to end running work
             process.kill()
@@ -300,12 +299,9 @@ def pack_results(folder: Path, archive: Path | None, last: float) -> float:
     if archive is None or now - last < PACK_SECONDS:
         return last
     archive.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.parent / f"{folder.name}.packing"
-    with tarfile.open(temporary, "w:gz", compresslevel=3) as pack:
+    with tarfile.open(archive.with_suffix(".part"), "w:gz", compresslevel=3) as pack:
         pack.add(folder, arcname=folder.name)
-    shutil.copyfile(temporary, archive.with_suffix(".part"))
     os.replace(archive.with_suffix(".part"), archive)
-    temporary.unlink()
     return now
 
 
@@ -333,6 +329,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("studies"))
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "recveil_models")
+    parser.add_argument("--rates", action="store_true", help="choose the learning rates of the profile first")
     parser.add_argument("--search", action="store_true", help="search RAID's settings first")
     parser.add_argument("--pack", type=Path, help="one archive of all results, renewed every minute")
     parser.add_argument("--size", choices=("full", "smoke"), default="full")

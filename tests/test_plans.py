@@ -1,12 +1,13 @@
 """The plans of the papers: each is read, its cells counted; some are run in their smallest size, and slowly all."""
 
-from math import prod
+from itertools import combinations
+from math import log2, prod
 from pathlib import Path
 
 import pytest
 
 from recveil.studies.plan_checks import check_plan
-from recveil.studies.plans import read_plan
+from recveil.studies.plans import Published, read_plan
 from recveil.studies.reproduction import compare_published
 from recveil.studies.runs import run_study
 
@@ -23,6 +24,7 @@ WANTED = [
     *(f"more_{name}" for name in ("lastfm", "bookcrossing", "coat")),
 ]
 MAX_SMOKE_CELLS = 40
+SEARCHES = ("raid2025_search", "raid2025_tuned", "raid2025_strengths")
 
 
 def test_every_table_and_figure_with_numbers_has_its_plan() -> None:
@@ -37,7 +39,7 @@ def test_a_plan_is_read_checked_and_its_published_numbers_placed(path: Path) -> 
     assert len({cell.id for cell in plan.cells()}) == len(plan.cells())
     assert len(plan.about) > 60
     assert plan.source or plan.name.startswith("more_")
-    if plan.kind == "attribute" and not plan.name.startswith(("raid2025_search", "raid2025_tuned")):
+    if plan.kind == "attribute" and not plan.name.startswith(SEARCHES):
         names = [choice.title for choice in plan.grid.defense]
         assert names[0] == "none"
         assert "sliced" in names
@@ -54,9 +56,68 @@ def test_a_plan_is_read_checked_and_its_published_numbers_placed(path: Path) -> 
 
 
 def test_tables_that_show_the_same_cells_share_them() -> None:
-    whole = {cell.id for cell in read_plan(ROOT / "research" / "plans" / "raid2025_table3.toml").cells()}
-    for name in ("table6", "table7", "table8", "table12", "figure6"):
-        assert {cell.id for cell in read_plan(ROOT / "research" / "plans" / f"raid2025_{name}.toml").cells()} <= whole
+    def ids(name: str) -> set[str]:
+        return {cell.id for cell in read_plan(ROOT / "research" / "plans" / f"raid2025_{name}.toml").cells()}
+
+    assert ids("table2") == ids("table12") <= ids("table3")
+    assert ids("figure6") <= ids("table3")
+    assert ids("table6") == ids("table7") == ids("table8")
+
+
+def read_printed(name: str) -> list[Published]:
+    """Read the printed numbers of a plan that data are at hand for."""
+    plan = read_plan(ROOT / "research" / "plans" / f"{name}.toml")
+    return [number for number in plan.published if not number.unavailable]
+
+
+def test_gains_in_ndcg_that_cannot_be_are_called_artifacts() -> None:
+    """Each hit between two cut-offs adds at least 1 / log2(k + 1) to NDCG; numbers are rounded to 0.001."""
+    printed = [*read_printed("raid2025_table3"), *read_printed("raid2025_table12")]
+    values = {(n.model, n.defense, n.target, n.metric): n.value or 0.0 for n in printed}
+    impossible = set()
+    for (*row, metric), value in values.items():
+        name, _, k = metric.partition("@")
+        before = {"10": "5", "15": "10", "20": "15"}.get(k)
+        if name != "ndcg" or (*row, f"ndcg@{before}") not in values:
+            continue
+        hits = values[*row, f"hit_rate@{k}"] - values[*row, f"hit_rate@{before}"]
+        if value - values[*row, f"ndcg@{before}"] < (hits - 0.001) / log2(int(k) + 1) - 0.001:
+            impossible.add((*row, metric))
+    called = {(n.model, n.defense, n.target, n.metric) for n in printed if "where HR rises" in n.artifact}
+    assert impossible == called
+    assert len(called) == 2
+
+
+def test_rows_that_repeat_another_defense_are_called_artifacts() -> None:
+    """Three scores of one defense that are those of another to four digits are a copied row."""
+    for name in ("raid2025_table2", "raid2025_table6", "raid2025_table7", "raid2025_table8"):
+        rows: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+        called = set()
+        for n in read_printed(name):
+            if n.metric == "balanced_accuracy":
+                rows.setdefault((n.model, n.target), {}).setdefault(n.defense, {})[n.attack] = n.value or 0.0
+                called |= {(n.target, n.defense)} if "repeats" in n.artifact else set()
+        copies = {
+            (target, second)
+            for (_, target), by_defense in rows.items()
+            for first, second in combinations(by_defense, 2)
+            if sum(by_defense[first][a] == by_defense[second].get(a) for a in by_defense[first]) >= 3
+        }
+        assert copies == called
+        assert bool(called) == (name == "raid2025_table7")
+
+
+@pytest.mark.parametrize("path", [p for p in PAPERS if p.stem.startswith("raid2025_table")], ids=lambda p: p.stem)
+def test_an_f1_is_called_below_chance_only_beside_a_balanced_accuracy_below_chance(path: Path) -> None:
+    """The binary F1 of an attacker at chance lies anywhere between 0 and 2/3."""
+    printed = read_printed(path.stem)
+    row = ("data", "model", "defense", "target", "attack", "leak_ratio")
+    accuracy = {tuple(getattr(n, a) for a in row): n.value for n in printed if n.metric == "balanced_accuracy"}
+    for number in printed:
+        if number.metric == "f1" and "below chance" in number.artifact:
+            beside = accuracy[tuple(getattr(number, a) for a in row)]
+            assert beside is not None
+            assert beside < (0.5 if number.target == "gender" else 1 / 3) - 0.01
 
 
 @pytest.mark.slow

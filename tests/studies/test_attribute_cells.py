@@ -99,6 +99,11 @@ def test_targets_together_are_attacked_each_and_jointly_without_the_spared_users
     numbers = index_records(measure_attribute_cell(cell, tmp_path))
     attacked = {target: e.n for (attack, target, metric), e in numbers.items() if attack == "headline"}
     assert attacked == {"gender": 120, "handedness": 120, "gender & handedness": 120}
+    apart = make_cell(settings={"unattacked": 0.2, "joint": False}, target=["gender+handedness"])
+    assert {record.target for record in measure_attribute_cell(apart, tmp_path).records if record.attack} == {
+        "gender",
+        "handedness",
+    }
     assert numbers["", "gender+handedness", "ndcg@5"].n == 150
     assert sorted(select_spared_users(150, 0.2)) == sorted(np.random.default_rng(2026).permutation(150)[:30])
     assert len(select_spared_users(150, 0.0)) == 0

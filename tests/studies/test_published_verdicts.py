@@ -20,6 +20,8 @@ OURS = Estimate(0.60, 0.59, 0.61, 100)
         ({"metric": "auc", "value": 0.64, "artifact": "one class"}, None, None, "artifact"),
         ({"metric": "auc", "value": 0.64}, None, None, "not run"),
         ({"metric": "auc", "value": 0.6, "unavailable": "no data"}, None, None, "not obtainable"),
+        ({"metric": "auc", "value": 0.6, "calibrated": True}, OURS, None, "setting"),
+        ({"metric": "auc", "value": 0.6, "calibrated": True}, None, None, "not run"),
         ({"metric": "seconds", "value": 0.6}, OURS, None, "setting"),
         ({"metric": "ndcg@10", "value": 0.654}, OURS, None, "reproduced"),
         ({"metric": "ndcg@10", "value": 0.8}, OURS, RankingChange(-0.10, -0.06), "reproduced"),

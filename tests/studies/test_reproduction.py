@@ -76,6 +76,8 @@ def test_changes_are_compared_where_levels_differ(fill_store) -> None:
     before, after = compare_published(study, [fill_store(study, LEAKS)])
     assert (before.verdict, after.verdict) == ("setting", "reproduced")
     assert after.reason.startswith("the change against the undefended model is -5.0 % there, -3.")
+    elsewhere = plan({**rows[1], "undefended": 0.1})  # another table prints the undefended model
+    assert compare_published(elsewhere, [fill_store(elsewhere, LEAKS)])[0].verdict == "reproduced"
     rows[1]["value"] = 0.07
     far = plan(*rows)
     assert compare_published(far, [fill_store(far, LEAKS)])[1].verdict == "setting"

@@ -207,8 +207,9 @@ def _audit_targets(cell: Cell, defended: DefendedRelease, targets: Sequence[Attr
     if defended.place == "embeddings" and surface == "user_vectors":
         both = join_releases(defended.undefended.user_vectors_, defended.user_vectors)[users]
     classes = [target for target in targets if not target.is_numeric]
+    joint = [join_attributes(classes)] if len(classes) > 1 and cell.rules.joint else []
     audits = []
-    for target in [*targets, *([join_attributes(classes)] if len(classes) > 1 else [])]:
+    for target in [*targets, *joint]:
         audit = audit_target(cell, x[users], target.take(users))
         pair = None if both is None or target.is_numeric else _audit_pair(cell, both, target.take(users))
         audits.append(_Audits(audit, pair))

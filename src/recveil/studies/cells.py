@@ -25,7 +25,7 @@ VERSION = 1
 MAX_K = 200
 """Largest cut-off of a ranking measure: ranks are stored in one byte each, so it must stay well under 255."""
 
-LATER_SETTINGS = frozenset({"profile", "protocol", "classes", "demonstrate"})
+LATER_SETTINGS = frozenset({"profile", "protocol", "classes", "joint", "demonstrate"})
 """Settings that did not exist when the first studies were run."""
 
 UNDEFENDED = "none"
@@ -45,6 +45,7 @@ class Settings(BaseModel):
         profile: paper whose options the models have, such as raid2025; empty for those tuned for the data set.
         protocol: what is held out of each user and how it is ranked, such as leave-one-out or attrcloak2025.
         classes: `equal` cuts the attacked users to classes of equal size, as RAID's attackers have them.
+        joint: whether the joint classes of several attributes are attacked as well.
         seen: whether lists leave out seen items in membership studies.
         demonstrate: a published mistake to commit on purpose in membership studies, such as label-leak.
         device: device to compute on; empty chooses one.
@@ -61,6 +62,7 @@ class Settings(BaseModel):
     profile: str = ""
     protocol: str = "leave-one-out"
     classes: Literal["all", "equal"] = "all"
+    joint: bool = True
     seen: str = "excluded"
     demonstrate: str = ""
     device: str = Field("", pattern=r"^(cpu|cuda(:\d+)?)?$")

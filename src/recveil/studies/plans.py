@@ -119,7 +119,9 @@ class Published(_Strict):
     Attributes:
         of: the attacked attribute, where the target is several at once; the first by default.
         ours: our measure, where it is not the paper's.
+        undefended: what the paper prints for the undefended model, where another table of it does.
         note: what to know of the number.
+        calibrated: whether a strength of ours was chosen by this number, which then is no finding.
         artifact: how the paper came to it, where that is shown to be a fault of the protocol.
         setting: what is done otherwise here; the plan's own sentence by default.
         unavailable: why it cannot be obtained.
@@ -141,7 +143,9 @@ class Published(_Strict):
     value: float | None = None
     ours: str = ""
     of: str = ""
+    undefended: float | None = None
     note: str = ""
+    calibrated: bool = False
     artifact: str = ""
     setting: str = ""
     unavailable: str = ""
@@ -170,7 +174,7 @@ class _Kind:
 KINDS: Mapping[str, _Kind] = {
     "attribute": _Kind(
         AttributeGrid,
-        frozenset({"k", "folds", "repeats", "unattacked", "profile", "protocol", "classes", "device"}),
+        frozenset({"k", "folds", "repeats", "unattacked", "profile", "protocol", "classes", "joint", "device"}),
     ),
     "membership": _Kind(MembershipGrid, frozenset({"list_length", "user_minimum", "seen", "demonstrate", "device"})),
 }

@@ -19,6 +19,7 @@ __all__ = [
     "MAX_SCORE_GAP",
     "NOT_OBTAINABLE",
     "NOT_RUN",
+    "OUR_FIELDS",
     "REPEATED",
     "REPRODUCED",
     "SETTING",
@@ -40,9 +41,13 @@ MAX_SCORE_GAP, MAX_RANKING_GAP_SHARE, MAX_CHANGE_GAP = 0.03, 0.10, 0.05
 MAX_REPEAT_GAP = 0.01
 """Distance up to which an F1 repeats the balanced accuracy beside it."""
 
+OUR_FIELDS = frozenset({"ours", "undefended", "note", "calibrated", "artifact", "setting", "unavailable"})
+"""What a plan says of a printed number beside where the paper prints it."""
+
 OWN_SETTINGS = "this table was run with our own settings; the paper's profile was not tried"
 PROFILE_TRIED = "the paper's profile was tried, and what the paper leaves open (optimizer, batches, strengths) differs"
 OTHER_SECONDS = "another machine"
+CALIBRATED = "the paper states no strength, and ours was chosen by this number"
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ def judge_number(published: Published, ours: Estimate | None, change: RankingCha
     """
     if published.unavailable:
         return NOT_OBTAINABLE
+    if published.calibrated and ours is not None:
+        return SETTING
     if ours is not None and (_is_near(published, ours) or (change is not None and change.is_alike)):
         return REPRODUCED
     if published.artifact:
@@ -91,6 +98,8 @@ def explain_verdict(verdict: str, published: Published, plan: Plan, change: Rank
         return published.artifact
     if verdict != SETTING:
         return ""
+    if published.calibrated:
+        return CALIBRATED
     if published.metric == "seconds":
         return published.setting or OTHER_SECONDS
     fallback = PROFILE_TRIED if plan.settings.profile else OWN_SETTINGS
@@ -103,7 +112,7 @@ def is_repeated(published: Published, plan: Plan) -> bool:
     if published.metric != "f1" or published.value is None:
         return False
     twin = published.model_copy(update={"metric": "balanced_accuracy"})
-    ignored = {"value", "ours", "note", "artifact", "setting", "unavailable"}
+    ignored = {"value", *OUR_FIELDS}
     wanted = twin.model_dump(exclude=ignored)
     return any(
         other.value is not None

@@ -28,6 +28,7 @@ from recveil.studies.published_verdicts import (
     MAX_CHANGE_GAP,
     MAX_RANKING_GAP_SHARE,
     MAX_SCORE_GAP,
+    OUR_FIELDS,
     REPEATED,
     RankingChange,
     explain_verdict,
@@ -82,7 +83,7 @@ class PublishedComparison:
         """Return the comparison as a part of a result."""
         return ReproducedNumber(
             plan=self.plan,
-            **self.published.model_dump(exclude={"ours", "note", "artifact", "setting", "unavailable"}),
+            **self.published.model_dump(exclude=set(OUR_FIELDS)),
             our_metric=self.metric,
             our_estimate=self.ours,
             seeds=self.seeds,
@@ -187,6 +188,7 @@ def _find_change(
         for other in plan.published
         if other.defense == UNDEFENDED and other.model_dump(include=same) == published.model_dump(include=same)
     ]
+    printed += [] if published.undefended is None else [published.undefended]
     at = {**cells.at, "defense": UNDEFENDED}
     base = next((other for other in pooled if other.at == at and other.results), None)
     ours, before = _find_ours(cells, published, metric), None if base is None else _find_ours(base, published, metric)
