@@ -62,6 +62,7 @@ class StudySettings(Part):
     profile: str = ""
     protocol: str = "leave-one-out"
     classes: str = "all"
+    joint: bool = True
     demonstrate: str = ""
     seen: str
     user_minimum: int

@@ -24,6 +24,7 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
+from recveil.core.device import use_one_thread
 from recveil.core.errors import UsageError
 from recveil.core.option_types import Share
 from recveil.core.traits import DefenseTraits, Range
@@ -36,7 +37,7 @@ from recveil.defenses.embeddings.posteriors import find_usable_classes, fit_numb
 from recveil.defenses.embeddings.score_maps import ScoreFeatures, ScoreMap, fit_turn
 from recveil.defenses.embeddings.sliced import Sliced
 from recveil.defenses.embeddings.transformers import MapTransformer
-from recveil.transport.row_keys import sort_rows
+from recveil.transport.row_order import sort_rows
 
 __all__ = ["LabelFree"]
 
@@ -107,6 +108,7 @@ class LabelFree(MapTransformer):
         self.classes_ = [np.empty(0, dtype=np.int64)] * codes.shape[1]
         return x, codes
 
+    @use_one_thread()
     def compute_release(self, x: FloatArray, codes: IntArray, rng: np.random.Generator) -> tuple[FloatArray, FittedMap]:
         """Return the defended table and the map that made it; disclosed users are corrected after the map."""
         check_table(x, codes, self.strength)

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from recveil.core.device import use_one_thread
 from recveil.core.types import FloatArray
 from recveil.transport.bures_wasserstein import compute_barycenter, compute_transport
 from recveil.transport.polar_coordinates import PolarCoordinates
@@ -217,6 +218,7 @@ class ScoreMap:
         features = ScoreFeatures(**{name: tensors.pop(name) for name in names})
         return cls(features, **tensors)
 
+    @use_one_thread()
     def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         """Carry the users; `codes` are not looked at."""
         rows = x.detach().cpu().numpy()
