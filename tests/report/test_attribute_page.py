@@ -94,12 +94,12 @@ def test_attackers_with_an_earlier_table_and_attacks_on_lists_have_their_rows(cl
     assert page.earlier == page.lists == []
     assert any("undefended table" in gap for gap in page.top.not_covered)
     before = cloak_result.before
-    lists = {"before": before, "after": before, "after_with_seen": before}
+    lists = {"before": before, "after": before, "after_with_seen": before, "with_vectors": before}
     full = CloakResult.model_validate(
         {**cloak_result.model_dump(), "static": before, "two_releases": before, "lists": lists}
     )
     page = build_attribute_page(full)
-    assert (len(page.earlier), len(page.lists)) == (2 * len(before), 3 * len(before))
+    assert (len(page.earlier), len(page.lists)) == (2 * len(before), 4 * len(before))
     assert page.earlier[0].badge.kind == Verdict.LEAK
     assert not any("undefended table" in gap for gap in page.top.not_covered)
 

@@ -118,6 +118,8 @@ def test_no_leak_is_released_alone_and_what_still_leaks_stays_private(judge, mak
     silent = {"gender": leak["gender"].model_copy(update={"verdict": Verdict.NONE})}
     made = recommend_release(judge("none", lists=ListAudits(before=silent, after=leak, after_with_seen=leak)))
     assert "the defense made them leak gender" in made.reasons[-1]
+    heads = ListAudits(before=silent, after=silent, after_with_seen=silent, with_vectors=leak)
+    assert "Keep the item vectors private" in recommend_release(judge("none", lists=heads)).reasons[-1]
 
 
 def test_an_inconclusive_audit_is_measured_again_and_says_its_power(judge) -> None:

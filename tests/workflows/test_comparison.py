@@ -14,7 +14,14 @@ from recveil.data.splits import leave_one_out
 from recveil.data.synthetic import make_world
 from recveil.testing.worlds import make_planted_leak
 from recveil.workflows.audit_protocol import AuditProtocol
-from recveil.workflows.comparison import audit_lists, compare_audits, compare_recommendations, describe_omissions
+from recveil.workflows.comparison import (
+    audit_lists,
+    compare_audits,
+    compare_recommendations,
+    describe_heads,
+    describe_omissions,
+    view_with_heads,
+)
 from recveil.workflows.utility import Recommendations
 
 
@@ -66,7 +73,28 @@ def test_only_the_released_lists_may_get_more_repeats_than_were_asked_for(
 
     monkeypatch.setattr(AuditProtocol, "audit_classes", note_repeats)
     audit_lists(recommendations, x, x, [gender], replace(quick, repeats=2, max_repeats=8))
-    assert most == [(1, 2), (1, 8), (1, 2)]  # before, after, after with seen items
+    assert most == [(1, 2), (1, 8), (1, 2), (1, 8)]  # before, after, after with seen items, these with the vectors
+
+
+def test_item_vectors_show_which_items_rank_first(served: tuple, quick: AuditProtocol) -> None:
+    recommendations, x, gender = served
+    hidden = np.random.default_rng(0).permutation(x)
+    both = [audit_lists(recommendations, x, table, [gender], quick).with_vectors["gender"] for table in (x, hidden)]
+    assert [audit.verdict == "leak" for audit in both] == [True, False]
+    seen = view_with_heads(recommendations, x, seed=0)
+    np.testing.assert_array_equal(seen[:, : x.shape[1]], x)
+    assert seen.shape[1] > x.shape[1]
+
+
+@pytest.mark.parametrize(("heads", "after", "count"), [("leak", "none", 1), ("leak", "leak", 0), ("none", "none", 0)])
+def test_item_vectors_are_warned_of_where_the_table_alone_is_safe(heads: str, after: str, count: int) -> None:
+    made = {verdict: build_target(["F", "M"], {"logistic": 0.75}, verdict) for verdict in ("leak", "none")}
+    audits = ListAudits(before={}, after={}, after_with_seen={}, with_vectors={"gender": made[heads]})
+    for checked in (False, True):
+        sentences = describe_heads(audits, {"gender": made[after]}, checked=checked)
+        assert len(sentences) == count
+        assert all("gender" in sentence and "0.50" in sentence for sentence in sentences)
+        assert all(("release_items" in sentence) != checked for sentence in sentences)
 
 
 @pytest.mark.parametrize(("after", "whole", "count"), [("leak", "none", 1), ("leak", "leak", 0), ("none", "none", 0)])

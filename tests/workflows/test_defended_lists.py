@@ -80,6 +80,8 @@ def test_lists_that_cannot_be_made_are_refused(trained_run: Path, tmp_path: Path
     request = CloakRequest(tmp_path / "c.parquet", lists=ListRequest(tmp_path / "l.parquet"))
     with pytest.raises(UsageError, match="`lists_out` needs `run`, or `item_embeddings` and `interactions`"):
         cloak_files(files, ["gender"], GAUSSIAN, quick, request)
+    with pytest.raises(UsageError, match="`release_items` needs `run`, or `item_embeddings` and `interactions`"):
+        cloak_files(files, ["gender"], GAUSSIAN, quick, CloakRequest(tmp_path / "c.parquet", release_items=True))
     with pytest.raises(UsageError, match=r"end the name in \.parquet"):
         ListRequest(tmp_path / "l.csv")
     with pytest.raises(UsageError, match="does not hide an attribute in lists"):

@@ -15,7 +15,7 @@ from recveil.workflows import self_check
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak_table import ClearTable, cloak_table
 from recveil.workflows.defended_release import ChosenDefense
-from recveil.workflows.self_check import check_release, choose_defense, list_candidates
+from recveil.workflows.self_check import CheckedTable, check_release, choose_defense, list_candidates
 
 PROTOCOL = AuditProtocol(device="cpu", folds=3)
 
@@ -66,6 +66,33 @@ def test_auto_takes_the_first_that_passes_and_says_what_it_tried(monkeypatch: py
     worst = choose_defense(x, [secret], candidates[:1], lambda candidate: x, PROTOCOL)
     assert worst.defense.name == "a"
     assert not worst.check.passed
+
+
+@pytest.mark.thorough
+def test_a_defense_must_hide_the_class_on_every_surface_that_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_check, "CHECK_PANELS", ("two-releases",))
+    x, secret = make_world()
+    hidden = make_no_leak(500, 6, 2, rng=np.random.default_rng(1))[0]
+    # Attackers of the vectors see the first half of the columns; those who can rank items see all of them.
+    tables = {"a": np.hstack([hidden, x]), "b": np.hstack([hidden, hidden[:, :3]])}
+    views = {"user_vectors": lambda table: table[:, :6], "vectors_and_heads": lambda table: table}
+    candidates = [ChosenDefense(name) for name in tables]
+
+    def choose(names: list[str]) -> CheckedTable:
+        chosen = [candidate for candidate in candidates if candidate.name in names]
+        return choose_defense(
+            tables["a"], [secret], chosen, lambda candidate: tables[candidate.name], PROTOCOL, views=views
+        )
+
+    assert choose(["a", "b"]).defense.name == "b"
+    failed = choose(["a"]).check
+    assert not failed.passed
+    assert failed.targets[secret.name].surface == "vectors_and_heads"
+    assert "on vectors and heads" in failed.sentence
+    vectors_alone = choose_defense(
+        x, [secret], candidates[:1], lambda candidate: tables[candidate.name][:, :6], PROTOCOL
+    )
+    assert vectors_alone.check.passed
 
 
 def test_the_first_defense_is_checked_on_the_folds_of_the_audit_and_later_ones_on_others(

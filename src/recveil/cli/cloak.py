@@ -82,6 +82,12 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
     ] = None
     list_length: Annotated[int, typer.Option(help="Places of these lists.", min=1)] = 10
     list_strength: Annotated[float, typer.Option(help="Strength of the list defense, from 0 to 1.")] = 1.0
+    release_items: Annotated[
+        bool,
+        typer.Option(
+            "--release-items", help="Item vectors are released too: the check also attacks which items rank first."
+        ),
+    ] = False
     key_file: Annotated[
         Path | None,
         typer.Option(help="File of at least 16 secret bytes; draws follow from it in place of the seed. Keep it safe."),
@@ -125,6 +131,7 @@ def cloak(options: CloakOptions) -> None:
         command_line=read_command_line(),
         save_map=options.save_map,
         lists=_make_list_request(options),
+        release_items=options.release_items,
     )
     settings = {"strength": options.strength, **parse_options(options.option)}
     defense = ChosenDefense(options.method, settings, protects_everybody=_parse_protection(options))

@@ -205,7 +205,7 @@ def print_self_check(result: CloakResult, *, silent: bool) -> None:
         verdict = "passed" if target.passed else "failed"
         print_line(
             f"check   {name}: {verdict}. Strongest advantage {target.before.value:.3f} before, {after} after, by "
-            f"{target.attack}.",
+            f"{target.attacker}.",
             silent=silent,
         )
     moved = f"vectors moved by {result.defense.displacement:.0%} of their distance from the mean"

@@ -287,11 +287,17 @@ class Utility(UtilityChange):
 
 
 class ListAudits(Part):
-    """Audits of the lists made from the vectors; `after_with_seen` are lists that omit nothing."""
+    """Audits of the lists made from the vectors.
+
+    Attributes:
+        after_with_seen: lists that omit nothing.
+        with_vectors: lists that omit nothing and the defended vectors, which who has the item vectors can compute.
+    """
 
     before: dict[str, Target]
     after: dict[str, Target]
     after_with_seen: dict[str, Target]
+    with_vectors: dict[str, Target] = {}
 
 
 class FrontierTarget(Part):

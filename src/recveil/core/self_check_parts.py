@@ -13,13 +13,20 @@ class SelfCheckTarget(Part):
     Attributes:
         before: that of the strongest attack of the fast panel; of all attacks where the comparison decides.
         attack: attack that was strongest after the defense.
+        surface: what it saw.
         passed: what is left is within the margin or within chance, and not more than before.
     """
 
     before: EstimateField
     after: EstimateField
     attack: str
+    surface: str = "user_vectors"
     passed: bool
+
+    @property
+    def attacker(self) -> str:
+        """The attack, and what it saw beside the vectors."""
+        return self.attack if self.surface == "user_vectors" else f"{self.attack} on {self.surface.replace('_', ' ')}"
 
 
 class SelfCheck(Part):
@@ -49,7 +56,7 @@ class SelfCheck(Part):
     def sentence(self) -> str:
         """What is left, in words; empty if the check passed."""
         failed = [
-            f"{name} (advantage {target.before.value:.2f} before, {target.after.value:.2f} after, by {target.attack})"
+            f"{name} (advantage {target.before.value:.2f} before, {target.after.value:.2f} after, by {target.attacker})"
             for name, target in self.targets.items()
             if not target.passed
         ]

@@ -155,6 +155,11 @@ def _list_conditions(result: AttributeResult) -> list[str]:
     elif get_defense(result) is not None and not result.two_releases:
         conditions.append("Keep the undefended table private: an attacker who holds both tables was not measured.")
     if isinstance(result, CloakResult) and result.lists is not None:
+        if ranked := _list_leaks(result.lists.with_vectors):
+            conditions.append(
+                f"Keep the item vectors private: who has them sees which items rank first, and can guess "
+                f"{join_names(ranked)}."
+            )
         defended = result.defended_lists
         if defended is None:
             conditions += _describe_list_leaks(_list_leaks(result.lists.before), _list_leaks(result.lists.after))

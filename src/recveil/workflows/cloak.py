@@ -53,7 +53,7 @@ def cloak_files(
     if request.save_map is not None:
         check_map_request(defense, is_large=is_large)
         defense = replace(defense, needs_map=True)
-    _check_lists(files, request, is_large=is_large)
+    _check_rankings(files, request, is_large=is_large)
     table = None if is_large else request.out  # a large table holds its own
     with hold_outputs(request.report, request.save_map, lists_out, table):
         cloak_input = cloak_large if is_large else _cloak_in_memory
@@ -74,8 +74,8 @@ def _cloak_in_memory(
     vectors, targets, notes = files.read(names)
     check_vector_output(request.out, vectors)
     table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
-    if request.lists is not None and table.recommendations is None:
-        raise DataError(f"No lists can be made. {' '.join(warnings)}")
+    if request.checks_heads and table.recommendations is None:
+        raise DataError(f"It is not known which items rank first. {' '.join(warnings)}")
     vectors, target_columns = drop_targets(vectors, [target.name for target in targets], keep=request.keep_target)
     notes = [*notes, *describe_target_columns(target_columns, request.out.name, kept=request.keep_target)]
     table = replace(table, notes=notes, ids=vectors.ids)
@@ -86,6 +86,7 @@ def _cloak_in_memory(
         audit=request.needs_audit,
         frontier=request.frontier,
         check=request.check,
+        check_heads=request.checks_heads,
         warnings=warnings,
     )
     if request.save_map is not None:
@@ -96,14 +97,15 @@ def _cloak_in_memory(
     return result
 
 
-def _check_lists(files: InputFiles, request: CloakRequest, *, is_large: bool) -> None:
-    """Refuse lists that could not be made, before the work."""
-    if request.lists is None:
+def _check_rankings(files: InputFiles, request: CloakRequest, *, is_large: bool) -> None:
+    """Refuse rankings that could not be made, before the work."""
+    if not request.checks_heads:
         return
+    option = "release_items" if request.lists is None else "lists_out"
     if is_large:
-        raise UsageError("`lists_out` cannot be used with a large table. Take a part of it that fits into memory.")
+        raise UsageError(f"`{option}` cannot be used with a large table. Take a part of it that fits into memory.")
     if files.run is None and (files.item_embeddings is None or files.interactions is None):
-        raise UsageError("`lists_out` needs `run`, or `item_embeddings` and `interactions`, to know what to list.")
+        raise UsageError(f"`{option}` needs `run`, or `item_embeddings` and `interactions`, to know what ranks first.")
 
 
 def _add_lists(

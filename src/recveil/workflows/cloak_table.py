@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,14 @@ from recveil.data.io.ids import Ids
 from recveil.defenses import DEFENSES
 from recveil.streaming.engines import TaskEngine
 from recveil.workflows.audit_protocol import AuditProtocol
-from recveil.workflows.comparison import audit_lists, compare_audits, compare_recommendations, describe_omissions
+from recveil.workflows.comparison import (
+    audit_lists,
+    compare_audits,
+    compare_recommendations,
+    describe_heads,
+    describe_omissions,
+    view_with_heads,
+)
 from recveil.workflows.defended_lists import ListRequest
 from recveil.workflows.defended_release import (
     ChosenDefense,
@@ -35,7 +42,7 @@ from recveil.workflows.notes import (
     refuse_rows_of_ids,
 )
 from recveil.workflows.rehearsal import rehearse_defense
-from recveil.workflows.self_check import AUTO, choose_defense, list_candidates
+from recveil.workflows.self_check import AUTO, VECTORS_ALONE, View, choose_defense, list_candidates
 from recveil.workflows.utility import Recommendations
 
 __all__ = ["ClearTable", "CloakRequest", "add_audits", "cloak_table"]
@@ -56,6 +63,7 @@ class CloakRequest:
         command_line: what made this result, kept in it.
         save_map: where the map for later users goes, if anywhere.
         lists: lists to write beside the table, if any.
+        release_items: item vectors are released too, so the self-check also attacks which items rank first.
     """
 
     out: Path
@@ -68,6 +76,12 @@ class CloakRequest:
     command_line: Sequence[str] = ()
     save_map: Path | None = None
     lists: ListRequest | None = None
+    release_items: bool = False
+
+    @property
+    def checks_heads(self) -> bool:
+        """Whether attackers can tell which items rank first: who sees lists knows a part of it."""
+        return self.release_items or self.lists is not None
 
     @property
     def needs_audit(self) -> bool:
@@ -106,6 +120,7 @@ def cloak_table(
     audit: bool = True,
     frontier: bool = False,
     check: bool = False,
+    check_heads: bool = False,
     warnings: Sequence[str] = (),
 ) -> tuple[FloatArray, CloakResult]:
     """Defend a table in memory; return the defended vectors and the result.
@@ -117,6 +132,7 @@ def cloak_table(
         audit: audit the table before and after.
         frontier: measure all methods at several strengths.
         check: run the self-check; `auto` always does.
+        check_heads: the self-check also attacks which items rank first; it must be known how users are served.
         warnings: sentences to keep in the result.
     """
     clock, served = Clock(), table.recommendations
@@ -124,7 +140,9 @@ def cloak_table(
     targets, merged = merge_small_classes(table.targets)
     has_undisclosed = any(not target.known.all() for target in targets)
     with clock.measure_step("cloak"):
-        defense, cloaked, self_check = _defend_table(table, targets, defense, protocol, check=check)
+        defense, cloaked, self_check = _defend_table(
+            table, targets, defense, protocol, check=check, views=_make_views(table, protocol) if check_heads else None
+        )
     notes = [*merged, *table.notes, *list_notes(table.x, targets, defense.name)]
     result = CloakResult(
         input=table.summary,
@@ -139,7 +157,7 @@ def cloak_table(
         ),
     )
     if audit:
-        result = add_audits(result, table, cloaked, targets, protocol, clock)
+        result = add_audits(result, table, cloaked, targets, protocol, clock, heads_checked=check_heads)
     if audit and has_undisclosed:
         result = _add_rehearsal(result, table, targets, defense, protocol, clock)
     if frontier:
@@ -151,7 +169,13 @@ def cloak_table(
 
 
 def _defend_table(
-    table: ClearTable, targets: Sequence[Attribute], defense: ChosenDefense, protocol: AuditProtocol, *, check: bool
+    table: ClearTable,
+    targets: Sequence[Attribute],
+    defense: ChosenDefense,
+    protocol: AuditProtocol,
+    *,
+    check: bool,
+    views: Mapping[str, View] | None,
 ) -> tuple[ChosenDefense, FloatArray, SelfCheck | None]:
     """Return the defense that was used, the vectors it made, and its self-check where one was run."""
     refuse_rows_of_ids(table.x)
@@ -168,8 +192,18 @@ def _defend_table(
 
     if not check and defense.name != AUTO:
         return defense, apply_defense(defense), None
-    chosen = choose_defense(table.x, targets, candidates, apply_defense, protocol, ids=table.ids)
+    chosen = choose_defense(
+        table.x, targets, candidates, apply_defense, protocol, ids=table.ids, views=views or VECTORS_ALONE
+    )
     return chosen.defense, chosen.x, chosen.check
+
+
+def _make_views(table: ClearTable, protocol: AuditProtocol) -> Mapping[str, View]:
+    """Return what attackers see who hold the table and can rank the items by it."""
+    served = table.recommendations
+    if served is None:
+        raise DataError("Which items rank first is not known. Give `run`, or `item_embeddings` and `interactions`.")
+    return {**VECTORS_ALONE, "vectors_and_heads": lambda x: view_with_heads(served, x, protocol.seed)}
 
 
 def _describe_check(check: SelfCheck | None, taken: str, targets: Sequence[Attribute], folds: int) -> list[str]:
@@ -192,6 +226,8 @@ def add_audits(
     targets: Sequence[Attribute],
     protocol: AuditProtocol,
     clock: Clock,
+    *,
+    heads_checked: bool = False,
 ) -> CloakResult:
     """Return the result with audits before and after, of the vectors and, where it is known, of the lists."""
     compared = compare_audits(table.x, cloaked, targets, protocol, clock=clock, activity=table.activity, ids=table.ids)
@@ -207,7 +243,8 @@ def add_audits(
             lists = audit_lists(table.recommendations, table.x, cloaked, targets, protocol)
             utility = compare_recommendations(table.recommendations, table.x, cloaked, targets)
         update |= {"lists": lists, "utility": utility}
-        update["warnings"] = [*compared.notes, *describe_omissions(lists)]
+        heads = describe_heads(lists, compared.after, checked=heads_checked)
+        update["warnings"] = [*heads, *compared.notes, *describe_omissions(lists)]
     return result.model_copy(update=update)
 
 

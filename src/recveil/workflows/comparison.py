@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from recveil.attacks.attribute.surfaces import build_view
 from recveil.audits.attribute.user_order import hash_rows
 from recveil.core.random import make_generator
@@ -15,7 +17,15 @@ from recveil.data.io.ids import Ids
 from recveil.workflows.audit_protocol import AuditProtocol, Results, attach_details, collect_notes, collect_results
 from recveil.workflows.utility import Recommendations, compare_rankings
 
-__all__ = ["ComparedAudits", "audit_lists", "compare_audits", "compare_recommendations", "describe_omissions"]
+__all__ = [
+    "ComparedAudits",
+    "audit_lists",
+    "compare_audits",
+    "compare_recommendations",
+    "describe_heads",
+    "describe_omissions",
+    "view_with_heads",
+]
 
 LIST_LENGTH = 10
 """Length of the lists that are audited before and after."""
@@ -86,7 +96,7 @@ def audit_lists(
     targets: Sequence[Attribute],
     protocol: AuditProtocol,
 ) -> ListAudits:
-    """Audit the lists made from the vectors before and after, and lists that omit nothing.
+    """Audit the lists made from the vectors before and after, lists that omit nothing, and these with the vectors.
 
     The lists after are what is released: while they are inconclusive, repeats are added. The others are shown beside
     them, and get no more than `repeats`.
@@ -107,11 +117,40 @@ def audit_lists(
         lists = build_view(release, "lists", rng=make_generator(protocol.seed, "view"))
         return collect_results(rules.audit_classes(lists, targets, ids=ids))
 
+    with_heads = view_with_heads(recommendations, after, protocol.seed)
     return ListAudits(
         before=audit(recommendations.make_release(before, LIST_LENGTH), beside),
         after=audit(recommendations.make_release(after, LIST_LENGTH), rules),
         after_with_seen=audit(recommendations.make_release(after, LIST_LENGTH, with_seen=True), beside),
+        with_vectors=collect_results(rules.audit_classes(with_heads, targets, ids=ids)),
     )
+
+
+def view_with_heads(recommendations: Recommendations, x: FloatArray, seed: int) -> FloatArray:
+    """Return what an attacker with item vectors sees: the vectors, and the items that rank first by them.
+
+    A defense that moves vectors can take them off the places where undefended vectors lie; which items then lead a
+    ranking tells on which side, though the vectors alone do not show it to learners.
+    """
+    heads = recommendations.make_release(x, LIST_LENGTH, with_seen=True)
+    return np.concatenate([x, build_view(heads, "lists", rng=make_generator(seed, "view"))], axis=1)
+
+
+def describe_heads(lists: ListAudits, after: Results, *, checked: bool) -> list[str]:
+    """Return a warning for each attribute that item vectors reveal beside a table which alone does not.
+
+    Args:
+        lists: audits of the lists.
+        after: audits of the defended vectors.
+        checked: the defense was chosen for an attacker with item vectors, so nothing better is known.
+    """
+    advice = "Keep the items private" + ("." if checked else ", or cloak with `release_items`, which checks both.")
+    return [
+        f"WARNING: an attacker who also has the item vectors can guess {name}: advantage "
+        f"{audit.headline.advantage.value:.2f} from the vectors and the items that rank first. {advice}"
+        for name, audit in lists.with_vectors.items()
+        if audit.verdict is Verdict.LEAK and after[name].verdict is not Verdict.LEAK
+    ]
 
 
 def describe_omissions(lists: ListAudits) -> list[str]:

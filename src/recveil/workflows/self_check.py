@@ -7,7 +7,7 @@ cheapest first, and takes the first that passes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from recveil.attacks.attribute.panels import make_panel
 from recveil.audits.attribute.user_order import hash_rows
@@ -21,7 +21,7 @@ from recveil.defenses import DEFENSES
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.defended_release import ChosenDefense
 
-__all__ = ["AUTO", "CheckedTable", "check_release", "choose_defense", "list_candidates"]
+__all__ = ["AUTO", "VECTORS_ALONE", "CheckedTable", "View", "check_release", "choose_defense", "list_candidates"]
 
 AUTO = "auto"
 """Name that stands for the cheapest defense that passes the self-check."""
@@ -37,6 +37,11 @@ audit of it is wrong no more often because a check has seen the same folds."""
 REPEATS = 2
 """Repeats of cross-validation: with one, intervals are too wide to see a leak of the size of the margin. What there was
 before is not judged: one repeat is enough where that is conclusive."""
+
+View = Callable[[FloatArray], FloatArray]
+"""Takes a table of vectors; returns what an attacker of a surface sees."""
+
+VECTORS_ALONE: Mapping[str, View] = {"user_vectors": lambda x: x}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +94,7 @@ def choose_defense(
     protocol: AuditProtocol,
     *,
     ids: Ids | None = None,
+    views: Mapping[str, View] = VECTORS_ALONE,
 ) -> CheckedTable:
     """Return the first candidate that passes the self-check; if none does, the one that leaves least.
 
@@ -99,22 +105,15 @@ def choose_defense(
         apply_defense: returns the vectors that a defense makes.
         protocol: the rules of the audits; its seed and margin are used.
         ids: ids of the users, from which folds are derived; the rows of `x` serve where there are none.
+        views: what attackers see of a table, by the name of the surface; a defense must pass on all of them.
     """
     ids = hash_rows(x) if ids is None else ids
-    later = replace(protocol, seed=protocol.seed ^ CHECK_FOLDS, memory=None)
-    before: Mapping[str, TargetAudit] = {}
+    surfaces = [_CheckedSurface(name, view, x, targets, protocol, ids) for name, view in views.items()]
     tried: dict[str, float] = {}
     tables: list[CheckedTable] = []
     for candidate in candidates:
         cloaked = apply_defense(candidate)
-        if not before:
-            if protocol.memory is not None:  # the same fits serve the static attacker of an audit before and after
-                _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, attacked_in=cloaked, repeats=1)
-            before = _audit_table(x, targets, protocol, CHECK_PANELS[:1], ids, repeats=1)
-        after = _audit_table(cloaked, targets, later if tables else protocol, CHECK_PANELS, ids)
-        if any(_exceeds(after[name], before[name]) for name in after):  # then all attacks say what was before
-            before = _audit_table(x, targets, protocol, CHECK_PANELS, ids)
-        check = _compare(before, after, protocol.margin)
+        check = _check_surfaces(surfaces, cloaked, is_first=not tables)
         tried[candidate.name] = check.largest_advantage
         tables.append(CheckedTable(candidate, cloaked, check))
         if check.passed:
@@ -145,18 +144,61 @@ def check_release(
     return choose_defense(before, targets, [ChosenDefense(name)], lambda _: after, protocol, ids=ids).check
 
 
-def _audit_table(
-    x: FloatArray,
-    targets: Sequence[Attribute],
-    protocol: AuditProtocol,
-    panels: Sequence[str],
-    ids: Ids,
-    attacked_in: FloatArray | None = None,
-    repeats: int = REPEATS,
-) -> Mapping[str, TargetAudit]:
-    attacks = {name: attack for panel in panels for name, attack in make_panel(panel, protocol.device).items()}
-    rules = replace(protocol, attacks=attacks, repeats=repeats, max_repeats=REPEATS, permutations=0, leak_ratio=None)
-    return {audit.target: audit for audit in rules.audit_classes(x, targets, ids=ids, attacked_in=attacked_in)}
+@dataclass(eq=False)
+class _CheckedSurface:
+    """Attacks on one surface of the tables that were tried, with what they found before any defense."""
+
+    name: str
+    view: View
+    x: FloatArray
+    targets: Sequence[Attribute]
+    protocol: AuditProtocol
+    ids: Ids
+    before: Mapping[str, TargetAudit] = field(default_factory=dict)
+
+    def check(self, cloaked: FloatArray, *, is_first: bool) -> SelfCheck:
+        """Check one defended table."""
+        seen = self.view(cloaked)
+        if not self.before:
+            if self.protocol.memory is not None:  # the same fits serve the static attacker of an audit before and after
+                self._attack(self.view(self.x), CHECK_PANELS[:1], attacked_in=seen, repeats=1)
+            self.before = self._attack(self.view(self.x), CHECK_PANELS[:1], repeats=1)
+        other_folds = replace(self.protocol, seed=self.protocol.seed ^ CHECK_FOLDS, memory=None)
+        after = self._attack(seen, CHECK_PANELS, protocol=self.protocol if is_first else other_folds)
+        if any(_exceeds(after[name], self.before[name]) for name in after):  # then all attacks say what was before
+            self.before = self._attack(self.view(self.x), CHECK_PANELS)
+        return _compare(self.before, after, self.protocol.margin, self.name)
+
+    def _attack(
+        self,
+        x: FloatArray,
+        panels: Sequence[str],
+        *,
+        attacked_in: FloatArray | None = None,
+        repeats: int = REPEATS,
+        protocol: AuditProtocol | None = None,
+    ) -> Mapping[str, TargetAudit]:
+        rules = self.protocol if protocol is None else protocol
+        attacks = {name: attack for panel in panels for name, attack in make_panel(panel, rules.device).items()}
+        rules = replace(rules, attacks=attacks, repeats=repeats, max_repeats=REPEATS, permutations=0, leak_ratio=None)
+        audits = rules.audit_classes(x, self.targets, ids=self.ids, attacked_in=attacked_in)
+        return {audit.target: audit for audit in audits}
+
+
+def _check_surfaces(surfaces: Sequence[_CheckedSurface], cloaked: FloatArray, *, is_first: bool) -> SelfCheck:
+    """Return what is worst of each attribute; a surface is not attacked once an earlier one has failed."""
+    worst = surfaces[0].check(cloaked, is_first=is_first)
+    for surface in surfaces[1:]:
+        if worst.passed:
+            check = surface.check(cloaked, is_first=is_first)
+            worst = worst.model_copy(
+                update={"targets": {n: max(t, check.targets[n], key=_rank_target) for n, t in worst.targets.items()}}
+            )
+    return worst
+
+
+def _rank_target(target: SelfCheckTarget) -> tuple[bool, float]:
+    return not target.passed, target.after.value
 
 
 def _exceeds(after: TargetAudit, before: TargetAudit) -> bool:
@@ -164,12 +206,14 @@ def _exceeds(after: TargetAudit, before: TargetAudit) -> bool:
     return after.headline.advantage.low > max(before.headline.advantage.value, 0.0)
 
 
-def _compare(before: Mapping[str, TargetAudit], after: Mapping[str, TargetAudit], margin: float) -> SelfCheck:
+def _compare(
+    before: Mapping[str, TargetAudit], after: Mapping[str, TargetAudit], margin: float, surface: str
+) -> SelfCheck:
     targets = {}
     for name, audit in after.items():
         left, had = audit.headline.advantage, before[name].headline.advantage
         # Shown to be within the margin, or no more than chance gives; and never more than before.
         passed = (left.high <= margin or left.low <= 0) and not _exceeds(audit, before[name])
         strongest = max(audit.fold_shares, key=lambda attack: audit.fold_shares[attack])
-        targets[name] = SelfCheckTarget(before=had, after=left, attack=strongest, passed=passed)
+        targets[name] = SelfCheckTarget(before=had, after=left, attack=strongest, surface=surface, passed=passed)
     return SelfCheck(margin=margin, targets=targets, tried={})
