@@ -263,7 +263,7 @@ def describe_exit_codes() -> str:
     meanings: dict[int, list[str]] = {}
     meanings.setdefault(GateReport().exit_code, []).append("The command did its work, and every gate passed.")
     meanings.setdefault(GateReport(failed=("gate",)).exit_code, []).append(
-        "A gate failed, the release is worse than its baseline, or `cloak` failed its self-check."
+        "A gate failed, the release is worse than its baseline, or `cloak` failed its self-check or costs too much."
     )
     meanings.setdefault(GateReport(inconclusive=("gate",)).exit_code, []).append(
         "No gate failed, but the audit cannot decide one."

@@ -88,6 +88,10 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
             "--release-items", help="Item vectors are released too: the check also attacks which items rank first."
         ),
     ] = False
+    max_cost: Annotated[
+        float,
+        typer.Option(help="Share of NDCG@10 that the defense may cost, where that is known; above it exit 1."),
+    ] = 0.1
     key_file: Annotated[
         Path | None,
         typer.Option(help="File of at least 16 secret bytes; draws follow from it in place of the seed. Keep it safe."),
@@ -106,7 +110,8 @@ def cloak(options: CloakOptions) -> None:
     is read and written part by part; after an interruption the same command continues.
 
     Strong attackers check the table (of a large one a sample) before it is handed over. If they find more than the
-    margin, or more than before, the first sentence says so and the command exits 1 unless --allow-leak is given.
+    margin, or more than before, the first sentence says so and the command exits 1 unless --allow-leak is given. It
+    also exits 1 where the defense costs more of NDCG@10 than --max-cost, and says how much of that hiding costs anyway.
 
     Example: recveil cloak users.parquet --attributes attributes.parquet --target gender --out safe.parquet
     """
@@ -142,12 +147,13 @@ def cloak(options: CloakOptions) -> None:
 
 
 def _judge(result: CloakResult, gates: list[Gate], options: CloakOptions) -> None:
-    """Exit 1 where the self-check or a gate failed, 4 where a gate cannot be decided."""
+    """Exit 1 where the self-check, the price or a gate failed, 4 where a gate cannot be decided."""
     from recveil.audits.gates import evaluate_gates
 
     gate_report = evaluate_gates(gates, result)
     print_gates(gate_report)
-    failed = result.self_check is not None and not result.self_check.passed and not options.allow_leak
+    check = result.self_check
+    failed = check is not None and ((not check.passed and not options.allow_leak) or check.is_too_expensive)
     if failed or gate_report.exit_code:
         raise typer.Exit(1 if failed else gate_report.exit_code)
 
@@ -155,8 +161,7 @@ def _judge(result: CloakResult, gates: list[Gate], options: CloakOptions) -> Non
 def _print_result(result: CloakResult, options: CloakOptions) -> None:
     """Print the document, or in words what is left, what it cost, what to do next and what was written."""
     emit_json(result, as_json=options.as_json)
-    failure = result.self_check.sentence if result.self_check is not None else ""
-    if result.self_check is not None and (sentence := failure or result.self_check.caution):
+    for sentence in [] if result.self_check is None else result.self_check.opening_sentences:
         print_line(sentence, silent=options.is_silent)
     print_summary(result, silent=options.is_silent)
     print_self_check(result, silent=options.is_silent)
@@ -203,5 +208,6 @@ def _make_protocol(options: CloakOptions) -> AuditProtocol:
         margin=options.margin,
         seed=options.seed,
         device=options.device,
+        max_cost=options.max_cost,
         key=None if options.key_file is None else read_key(options.key_file),
     )

@@ -102,6 +102,7 @@ class DefenseTraits(Traits):
         needs_loss: it needs a differentiable loss of the recommendations.
         for_comparison: a baseline that is left out of frontiers.
         equalizes_covariances: it makes class covariances equal, which needs classes of more users than dimensions.
+        displaces_least: it does no more, with the least displacement, so its price is about what hiding costs.
         numeric_targets: it can protect numbers as well as classes.
         hides_members: it hides whose data a model was trained on, not an attribute.
         undisclosed_users: what becomes of users whose attribute is unknown, as a verb phrase.
@@ -121,6 +122,7 @@ class DefenseTraits(Traits):
     needs_loss: bool = False
     for_comparison: bool = False
     equalizes_covariances: bool = False
+    displaces_least: bool = False
     numeric_targets: bool = False
     hides_members: bool = False
     undisclosed_users: str = "were not learned from"

@@ -55,6 +55,8 @@ def recommend_release(result: AttributeResult) -> Recommendation:
     if unsettled:
         return _measure_again(result, unsettled)
     headline = "Expose these lists only." if is_of_lists(result) else "Release this table only."
+    if isinstance(result, CloakResult) and result.self_check is not None and result.self_check.is_too_expensive:
+        headline = "Release this table only, and only if its price is acceptable."
     return Recommendation("release", headline, _list_conditions(result), _describe_price(result))
 
 
@@ -154,6 +156,8 @@ def _list_conditions(result: AttributeResult) -> list[str]:
         )
     elif get_defense(result) is not None and not result.two_releases:
         conditions.append("Keep the undefended table private: an attacker who holds both tables was not measured.")
+    if isinstance(result, CloakResult) and result.self_check is not None and result.self_check.price is not None:
+        conditions += filter(None, [format_text(result.self_check.price.sentence)])
     if isinstance(result, CloakResult) and result.lists is not None:
         if ranked := _list_leaks(result.lists.with_vectors):
             conditions.append(

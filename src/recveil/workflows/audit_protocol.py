@@ -65,6 +65,7 @@ class AuditProtocol:
         rehearse: share of the disclosed users whose class is hidden from a defense and then attacked; None for none.
         rehearsed_method: name of that defense.
         key: secret number that the draws of a defense are derived from; the seed if None.
+        max_cost: share of NDCG@10 that a defense may cost, where it is known how users are served.
         memory: trials of the audits of one command, so that nothing is attacked twice on the same folds; None for none.
     """
 
@@ -84,6 +85,7 @@ class AuditProtocol:
     rehearse: LeakRatio | None = None
     rehearsed_method: str = ""
     key: int | None = None
+    max_cost: Share = 0.1
     memory: TrialMemory | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

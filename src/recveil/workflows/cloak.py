@@ -78,7 +78,7 @@ def _cloak_in_memory(
         raise DataError(f"It is not known which items rank first. {' '.join(warnings)}")
     vectors, target_columns = drop_targets(vectors, [target.name for target in targets], keep=request.keep_target)
     notes = [*notes, *describe_target_columns(target_columns, request.out.name, kept=request.keep_target)]
-    table = replace(table, notes=notes, ids=vectors.ids)
+    table = replace(table, notes=notes, ids=vectors.ids, shows_heads=request.checks_heads)
     cloaked, result = cloak_table(
         table,
         defense,
@@ -86,7 +86,6 @@ def _cloak_in_memory(
         audit=request.needs_audit,
         frontier=request.frontier,
         check=request.check,
-        check_heads=request.checks_heads,
         warnings=warnings,
     )
     if request.save_map is not None:

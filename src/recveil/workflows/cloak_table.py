@@ -9,7 +9,7 @@ from pathlib import Path
 
 from recveil.core.errors import DataError
 from recveil.core.protocols import UtilityLoss
-from recveil.core.result_parts import DefenseSummary, InputSummary
+from recveil.core.result_parts import DefenseSummary, Frontier, InputSummary
 from recveil.core.results import CloakResult
 from recveil.core.self_check_parts import SelfCheck
 from recveil.core.timing import Clock
@@ -41,6 +41,7 @@ from recveil.workflows.notes import (
     merge_small_classes,
     refuse_rows_of_ids,
 )
+from recveil.workflows.price import find_least_displacement, measure_price
 from recveil.workflows.rehearsal import rehearse_defense
 from recveil.workflows.self_check import AUTO, VECTORS_ALONE, View, choose_defense, list_candidates
 from recveil.workflows.utility import Recommendations
@@ -101,6 +102,7 @@ class ClearTable:
         activity: interactions of each user, where known.
         notes: what to know of the attributes.
         ids: ids of the users, from which the folds of the audits are derived.
+        shows_heads: attackers can tell which items rank first, so the self-check attacks that as well.
     """
 
     summary: InputSummary
@@ -110,6 +112,7 @@ class ClearTable:
     activity: IntArray | None = None
     notes: Sequence[str] = ()
     ids: Ids | None = None
+    shows_heads: bool = False
 
 
 def cloak_table(
@@ -120,7 +123,6 @@ def cloak_table(
     audit: bool = True,
     frontier: bool = False,
     check: bool = False,
-    check_heads: bool = False,
     warnings: Sequence[str] = (),
 ) -> tuple[FloatArray, CloakResult]:
     """Defend a table in memory; return the defended vectors and the result.
@@ -132,7 +134,6 @@ def cloak_table(
         audit: audit the table before and after.
         frontier: measure all methods at several strengths.
         check: run the self-check; `auto` always does.
-        check_heads: the self-check also attacks which items rank first; it must be known how users are served.
         warnings: sentences to keep in the result.
     """
     clock, served = Clock(), table.recommendations
@@ -140,30 +141,23 @@ def cloak_table(
     targets, merged = merge_small_classes(table.targets)
     has_undisclosed = any(not target.known.all() for target in targets)
     with clock.measure_step("cloak"):
-        defense, cloaked, self_check = _defend_table(
-            table, targets, defense, protocol, check=check, views=_make_views(table, protocol) if check_heads else None
-        )
+        defense, cloaked, self_check = _defend_table(table, targets, defense, protocol, check=check)
     notes = [*merged, *table.notes, *list_notes(table.x, targets, defense.name)]
-    result = CloakResult(
-        input=table.summary,
-        self_check=self_check,
-        defense=DefenseSummary(
-            name=defense.name,
-            strength=float(defense.options.get("strength", 1.0)),
-            targets=[target.name for target in targets],
-            displacement=measure_displacement(table.x, cloaked),
-            options={name: value for name, value in defense.options.items() if name != "strength"},
-            notes=[*notes, *_describe_check(self_check, defense.name, targets, protocol.folds)],
-        ),
-    )
+    notes += _describe_check(self_check, defense.name, targets, protocol.folds)
+    summary = _summarize_defense(defense, table.x, cloaked, targets, notes)
+    result = CloakResult(input=table.summary, self_check=self_check, defense=summary)
+    if served is not None and (audit or self_check is not None):
+        with clock.measure_step("measure the recommendations"):
+            result = _add_utility(result, table, cloaked, targets, protocol)
     if audit:
-        result = add_audits(result, table, cloaked, targets, protocol, clock, heads_checked=check_heads)
+        result = add_audits(result, table, cloaked, targets, protocol, clock, heads_checked=table.shows_heads)
     if audit and has_undisclosed:
         result = _add_rehearsal(result, table, targets, defense, protocol, clock)
-    if frontier:
+    if frontier or (audit and result.self_check is not None and result.self_check.is_too_expensive):
+        # Without --frontier two methods are enough to show why it costs so much.
+        names = () if frontier else (defense.name, find_least_displacement())
         with clock.measure_step("measure the frontier"):
-            quick = replace(protocol, panel="fast", repeats=1, max_repeats=1, attacks=None)
-            result = result.model_copy(update={"frontier": build_frontier(table.x, targets, quick, served)})
+            result = result.model_copy(update={"frontier": _measure_frontier(table, targets, protocol, names)})
     final = {"timings": clock.seconds, "warnings": [*result.warnings, *(warnings if audit else ())]}
     return cloaked, result.model_copy(update=final)
 
@@ -175,7 +169,6 @@ def _defend_table(
     protocol: AuditProtocol,
     *,
     check: bool,
-    views: Mapping[str, View] | None,
 ) -> tuple[ChosenDefense, FloatArray, SelfCheck | None]:
     """Return the defense that was used, the vectors it made, and its self-check where one was run."""
     refuse_rows_of_ids(table.x)
@@ -192,18 +185,40 @@ def _defend_table(
 
     if not check and defense.name != AUTO:
         return defense, apply_defense(defense), None
-    chosen = choose_defense(
-        table.x, targets, candidates, apply_defense, protocol, ids=table.ids, views=views or VECTORS_ALONE
-    )
+    views = _make_views(table, protocol)
+    chosen = choose_defense(table.x, targets, candidates, apply_defense, protocol, ids=table.ids, views=views)
     return chosen.defense, chosen.x, chosen.check
 
 
+def _summarize_defense(
+    defense: ChosenDefense, x: FloatArray, cloaked: FloatArray, targets: Sequence[Attribute], notes: Sequence[str]
+) -> DefenseSummary:
+    return DefenseSummary(
+        name=defense.name,
+        strength=float(defense.options.get("strength", 1.0)),
+        targets=[target.name for target in targets],
+        displacement=measure_displacement(x, cloaked),
+        options={name: value for name, value in defense.options.items() if name != "strength"},
+        notes=list(notes),
+    )
+
+
 def _make_views(table: ClearTable, protocol: AuditProtocol) -> Mapping[str, View]:
-    """Return what attackers see who hold the table and can rank the items by it."""
+    """Return what attackers see of a table: the vectors, and with item vectors which items rank first by them."""
     served = table.recommendations
+    if not table.shows_heads:
+        return VECTORS_ALONE
     if served is None:
         raise DataError("Which items rank first is not known. Give `run`, or `item_embeddings` and `interactions`.")
     return {**VECTORS_ALONE, "vectors_and_heads": lambda x: view_with_heads(served, x, protocol.seed)}
+
+
+def _measure_frontier(
+    table: ClearTable, targets: Sequence[Attribute], protocol: AuditProtocol, names: Sequence[str]
+) -> Frontier:
+    """Measure these methods, or all, at several strengths with few attackers."""
+    quick = replace(protocol, panel="fast", repeats=1, max_repeats=1, attacks=None)
+    return build_frontier(table.x, targets, quick, table.recommendations, names=names)
 
 
 def _describe_check(check: SelfCheck | None, taken: str, targets: Sequence[Attribute], folds: int) -> list[str]:
@@ -239,13 +254,29 @@ def add_audits(
         "warnings": compared.notes,
     }
     if table.recommendations is not None:
-        with clock.measure_step("measure the recommendations"):
+        with clock.measure_step("audit the lists"):
             lists = audit_lists(table.recommendations, table.x, cloaked, targets, protocol)
-            utility = compare_recommendations(table.recommendations, table.x, cloaked, targets)
-        update |= {"lists": lists, "utility": utility}
+        update["lists"] = lists
         heads = describe_heads(lists, compared.after, checked=heads_checked)
         update["warnings"] = [*heads, *compared.notes, *describe_omissions(lists)]
     return result.model_copy(update=update)
+
+
+def _add_utility(
+    result: CloakResult,
+    table: ClearTable,
+    cloaked: FloatArray,
+    targets: Sequence[Attribute],
+    protocol: AuditProtocol,
+) -> CloakResult:
+    """Return the result with what the recommendations are worth, and with the price in its self-check."""
+    assert table.recommendations is not None
+    utility, check = compare_recommendations(table.recommendations, table.x, cloaked, targets), result.self_check
+    if check is not None:
+        name = result.defense.name
+        price = measure_price(table.recommendations, utility, table.x, targets, protocol, name)
+        check = check.model_copy(update={"price": price})
+    return result.model_copy(update={"utility": utility, "self_check": check})
 
 
 def _add_rehearsal(

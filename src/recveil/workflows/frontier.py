@@ -71,7 +71,12 @@ class _Table:
 
 
 def build_frontier(
-    x: FloatArray, targets: Sequence[Attribute], protocol: AuditProtocol, recommendations: Recommendations | None
+    x: FloatArray,
+    targets: Sequence[Attribute],
+    protocol: AuditProtocol,
+    recommendations: Recommendations | None,
+    *,
+    names: Sequence[str] = (),
 ) -> Frontier:
     """Measure every method at several strengths, and the undefended table.
 
@@ -80,13 +85,14 @@ def build_frontier(
         targets: attributes to protect.
         protocol: the rules of the audits.
         recommendations: how users are served; without it the cost is the displacement.
+        names: methods to measure; all if empty.
 
     Returns:
         The points; `knee` is the best bargain among them.
     """
     ranks = recommendations.rank_test_items(x) if recommendations else None
     table = _Table(x, targets, protocol, recommendations, ranks)
-    methods = [traits for traits in DEFENSES.all_traits() if traits.place == "embeddings"]
+    methods = [t for t in DEFENSES.all_traits() if t.place == "embeddings" and (not names or t.name in names)]
     excluded = {traits.name: reason for traits in methods if (reason := _exclusion_reason(traits, table))}
     points = [table.measure_point("none", 0.0, x)]
     included = [traits for traits in methods if traits.name not in excluded]

@@ -150,7 +150,7 @@ class FittedMap:
             raise DataError(f"The map is for vectors of {self.dimensions} dimensions; got a table of shape {x.shape}.")
         if len(x) <= FEW_ROWS and device.type == "cpu":
             return self._carry_few_rows(x, codes)
-        start = torch.as_tensor(x, dtype=torch.float64, device=device)
+        start = torch.from_numpy(np.require(x, np.float64, "W")).to(device)  # torch warns of arrays that are read only
         moved = self._encode(scale_to_norm(start, self.norm))
         for keys, stage in self.stages:
             moved = _move_to(stage, device)(moved, torch.as_tensor(find_cells(codes, keys), device=device))

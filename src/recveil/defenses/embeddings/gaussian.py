@@ -39,6 +39,7 @@ METHODS = (
         streams=True,
         keeps_map=True,
         equalizes_covariances=True,
+        displaces_least=True,
         undisclosed_users="went through the label-free map",
         search_space={"strength": Range(0.3, 1.0)},
         paper="Belrose et al., concept-erasure (EleutherAI), quadratic eraser",
