@@ -85,6 +85,8 @@ def test_a_leak_after_a_full_defense_names_the_cheapest_private_point_of_the_fro
     step = recommend_release(judge("leak", frontier=frontier))
     assert "--method cheap --strength 0.5 " in step.command
     assert "loss of NDCG@10 0.100" in step.reasons[1]
+    partial = recommend_release(judge("leak", frontier=frontier.model_copy(update={"has_all_methods": False})))
+    assert "--frontier" in partial.command  # some methods only: others may leave less
     hopeless = Frontier(cost_measure="displacement", points=points[:1], knee=0)
     step = recommend_release(judge("leak", frontier=hopeless))
     assert step.command == ""

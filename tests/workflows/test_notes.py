@@ -9,6 +9,7 @@ from recveil.core.errors import DataError
 from recveil.core.types import UNDISCLOSED, Attribute
 from recveil.defenses import DEFENSES
 from recveil.workflows.notes import (
+    describe_cheaper_protection,
     describe_unchecked_classes,
     describe_undisclosed,
     list_notes,
@@ -71,3 +72,10 @@ def test_rows_that_name_their_users_are_refused_and_others_are_not() -> None:
         refuse_rows_of_ids(np.hstack([np.eye(9), np.ones((9, 1))])[::-1])
     for x in (X, np.eye(9)[np.arange(40) % 9], np.eye(9) + np.eye(9)[:, ::-1], np.zeros((4, 4))):
         refuse_rows_of_ids(x)
+
+
+def test_who_would_stay_unprotected_is_counted_where_protecting_everybody_is_dear() -> None:
+    job = Attribute("job", np.array([0, 1, -1, -1]), ("a", "b"))
+    whole = Attribute("sex", np.array([0, 1, 0, 1]), ("a", "b"))
+    [sentence] = describe_cheaper_protection([job, whole])
+    assert "the 2 of 4 users who did not disclose job" in sentence

@@ -213,8 +213,8 @@ def print_self_check(result: CloakResult, *, silent: bool) -> None:
 
 
 def print_knee(result: CloakResult, *, silent: bool) -> None:
-    """Print the best bargain of a frontier, with the options that choose it."""
-    if result.frontier is not None and result.frontier.points:
+    """Print the best bargain of a frontier of all methods, with the options that choose it."""
+    if result.frontier is not None and result.frontier.points and result.frontier.has_all_methods:
         knee, measure = result.frontier.points[result.frontier.knee], result.frontier.cost_measure
         print_line(
             f"knee    --method {knee.method} --strength {knee.strength:g} leaves an advantage of {knee.advantage:.3f} "

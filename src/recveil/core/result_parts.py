@@ -321,11 +321,12 @@ class FrontierPoint(Part):
 
 
 class Frontier(Part):
-    """All methods at several strengths; `knee` indexes the best bargain."""
+    """Methods at several strengths; `knee` indexes the best bargain; not all methods where these explain a price."""
 
     cost_measure: str
     points: list[FrontierPoint]
     knee: int
+    has_all_methods: bool = True
     excluded: dict[str, str] = {}
 
 

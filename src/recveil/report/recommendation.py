@@ -112,7 +112,7 @@ def _name_stronger_option(result: AttributeResult, defense: DefenseSummary) -> t
         return sentence, write_command("cloak", result, defense.targets, method=defense.name, strength=1)
     if not isinstance(result, CloakResult):
         return "Defend the vectors of the trained model as well.", write_command("cloak", result, defense.targets)
-    if result.frontier is None:
+    if result.frontier is None or not result.frontier.has_all_methods:
         sentence = "Compare all methods at several strengths."
         return sentence, write_command("cloak", result, defense.targets, flags=["--frontier"])
     reached = max(target.headline.advantage.value for target in result.targets.values())

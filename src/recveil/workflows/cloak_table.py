@@ -35,6 +35,7 @@ from recveil.workflows.defended_release import (
 )
 from recveil.workflows.frontier import build_frontier
 from recveil.workflows.notes import (
+    describe_cheaper_protection,
     describe_unchecked_classes,
     describe_undisclosed,
     list_notes,
@@ -276,7 +277,14 @@ def _add_utility(
         name = result.defense.name
         price = measure_price(table.recommendations, utility, table.x, targets, protocol, name)
         check = check.model_copy(update={"price": price})
+        if check.is_too_expensive and DEFENSES.traits(name).protects_undisclosed:
+            result = _add_notes(result, describe_cheaper_protection(targets))
     return result.model_copy(update={"utility": utility, "self_check": check})
+
+
+def _add_notes(result: CloakResult, notes: Sequence[str]) -> CloakResult:
+    defense = result.defense.model_copy(update={"notes": [*result.defense.notes, *notes]})
+    return result.model_copy(update={"defense": defense})
 
 
 def _add_rehearsal(

@@ -106,7 +106,7 @@ def build_frontier(
             points.append(table.measure_point(traits.name, strength, np.asarray(part, np.float32), seconds=seconds))
     knee = find_knee([(point.advantage, point.cost) for point in points])
     measure = "loss of NDCG@10" if recommendations else "displacement"
-    return Frontier(cost_measure=measure, points=points, knee=knee, excluded=excluded)
+    return Frontier(cost_measure=measure, points=points, knee=knee, has_all_methods=not names, excluded=excluded)
 
 
 def _exclusion_reason(traits: DefenseTraits, table: _Table) -> str:

@@ -18,6 +18,7 @@ from recveil.defenses import DEFENSES
 from recveil.defenses.embeddings.attrcloak import merge_lonely_classes
 
 __all__ = [
+    "describe_cheaper_protection",
     "describe_target_columns",
     "describe_unchecked_classes",
     "describe_undisclosed",
@@ -124,3 +125,13 @@ def _merge_classes(target: Attribute) -> tuple[Attribute, list[str]]:
         f"{size} users, for the defense and for the audits."
     )
     return result, [note]
+
+
+def describe_cheaper_protection(targets: Sequence[Attribute]) -> list[str]:
+    """Say how many users who did not disclose are what a dear protection of everybody is for."""
+    return [
+        f"`protect` disclosed usually costs less. It would leave the {undisclosed:,} of {len(target.codes):,} users "
+        f"who did not disclose {target.name} unprotected."
+        for target in targets
+        if (undisclosed := int((~target.known).sum()))
+    ]
