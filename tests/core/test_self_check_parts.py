@@ -18,7 +18,7 @@ def make_price(cost: float, least: float | None = None) -> Price:
     [
         (make_price(0.1), []),
         (make_price(-0.3), []),
-        (make_price(0.16), ["sliced costs 16% [14%, 18%]", "at most 10%"]),
+        (make_price(0.16), ["sliced costs 16% [14%, 18%]", "more than 10%"]),
         (make_price(0.16, 0.12), ["cost 12% [10%, 14%]", "expect no cheap defense"]),
         (make_price(0.16, 0.04), ["cost 4% [2%, 6%]", "the rest"]),
     ],

@@ -243,6 +243,8 @@ def _advise_release(check: SelfCheck) -> str:
     """Say what a self-check allows: nothing yet where it could overlook more than the margin, as a report says too."""
     if not check.passed:
         return "Do not release this table"
+    if check.is_too_expensive:
+        return "Release this table only, and only if its price is acceptable"
     return "Do not release yet" if check.caution else "Release this table only"
 
 

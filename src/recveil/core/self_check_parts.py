@@ -56,7 +56,7 @@ class Price(Part):
         """What it costs and why, in words; empty within the limit."""
         if self.is_acceptable:
             return ""
-        words = f"{self.method} costs {_format_share(self.share)} of NDCG@10, and at most {self.limit:.0%} was allowed."
+        words = f"The defense {self.method} costs {_format_share(self.share)} of NDCG@10, more than {self.limit:.0%}."
         if self.least is None:
             return words
         about = f"Equal class means and covariances alone, by least displacement, cost {_format_share(self.least)}"
