@@ -52,6 +52,18 @@ def test_every_kind_of_difference_is_found(make_world) -> None:
     np.testing.assert_allclose(evidence.chance_shares.sum(1), 1)
 
 
+def test_parts_of_a_large_table_find_together_what_is_there_and_nothing_where_nothing_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, labels = mix_clusters(np.random.default_rng(0))
+    monkeypatch.setattr(class_evidence, "MAX_USERS_OF_KERNEL", 250)
+    monkeypatch.setattr(class_evidence, "_score_by_trees", lambda x, labels, fold, K: np.zeros((len(x), K)))
+    assert weigh_evidence(x, labels, np.random.default_rng(1)).is_beyond_chance  # by the kernels of three parts
+    random = [np.random.default_rng(seed).permutation(labels) for seed in range(10)]
+    found = [weigh_evidence(x, each, np.random.default_rng(1)).is_beyond_chance for each in random]
+    assert sum(found) <= 2
+
+
 def test_shares_by_chance_have_as_much_evidence_as_random_labels_may_have() -> None:
     x, labels = shift_mean(np.random.default_rng(0))
     evidence = weigh_evidence(x, labels, np.random.default_rng(1))

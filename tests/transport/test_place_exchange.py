@@ -1,11 +1,11 @@
-"""Exchange of places: a permutation of the rows, trades only where a class is scarce, parts of large tables."""
+"""Exchange of places: a permutation of the rows, trades only where a class is scarce, kernels of parts of a table."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from recveil.transport import place_exchange
+from recveil.transport import class_evidence, place_exchange
 from recveil.transport.place_exchange import exchange_places
 
 
@@ -16,8 +16,8 @@ def test_movers_take_the_nearest_places_that_need_their_class() -> None:
     np.testing.assert_array_equal(place_exchange._assign_places(x, labels, need), [1, 0, 3, 2])
 
 
-def test_a_table_in_parts_is_still_a_permutation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place_exchange, "MAX_USERS_PER_PART", 200)
+def test_a_table_with_kernels_of_parts_is_still_a_permutation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_evidence, "MAX_USERS_OF_KERNEL", 200)
     rng = np.random.default_rng(0)
     codes = np.arange(500) % 2
     codes[:10] = -1
@@ -29,7 +29,7 @@ def test_a_table_in_parts_is_still_a_permutation(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_part_that_lacks_a_rare_class_is_traded_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place_exchange, "MAX_USERS_PER_PART", 150)
+    monkeypatch.setattr(class_evidence, "MAX_USERS_OF_KERNEL", 150)
     codes = np.r_[0, 0, 1 + np.arange(298) % 2]
     x = np.random.default_rng(0).standard_normal((300, 3)) + 2 * codes[:, None]
     rows = exchange_places(x, codes, np.random.default_rng(1))

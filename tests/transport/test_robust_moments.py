@@ -54,6 +54,23 @@ def test_too_few_and_very_many_have_plain_moments(n: int, most: int) -> None:
     torch.testing.assert_close(found.scatter, plain.scatter)
 
 
+@pytest.mark.parametrize(("first", "most"), [(30, 10_000), (3_000, 2_000)])
+def test_classes_of_unequal_sizes_are_measured_alike(first: int, most: int) -> None:
+    """By the bulk of one class and all of another, classes of one distribution would differ: 0.6 and 1.0 here."""
+    x, codes = users(6_000, 6) ** 3, (torch.arange(6_000) >= first).long()
+    scales = fit_bulk_moments(x, codes, 2, max_rows=most).covariance.diagonal(dim1=1, dim2=2).mean(1)
+    plain = Moments.from_rows(x, codes, 2).covariance.diagonal(dim1=1, dim2=2).mean(1)
+    ratio = scales / plain
+    assert abs(float(ratio[0] - ratio[1])) < 0.1
+
+
+def test_a_class_that_does_not_span_the_space_does_not_decide() -> None:
+    x, codes = users(1_000, 6) ** 3, (torch.arange(1_000) >= 6).long()
+    found, plain = fit_bulk_moments(x, codes, 2, max_rows=10_000), Moments.from_rows(x, codes, 2)
+    torch.testing.assert_close(found.scatter[0], plain.scatter[0])
+    assert found.scatter[1].trace() < 0.8 * plain.scatter[1].trace()
+
+
 def test_constant_and_repeated_columns_do_no_harm() -> None:
     x = users(300, 4)
     x[:, 1], x[:, 2] = 2.0, x[:, 0]

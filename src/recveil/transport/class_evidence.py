@@ -33,6 +33,9 @@ FOLDS = 4
 SIGNIFICANCE = 0.05
 """Probability below which evidence is more than chance gives."""
 
+MAX_USERS_OF_KERNEL = 12_000
+"""Users whose kernel matrix is held; more are cut at random into parts, each of which learns from its own users."""
+
 MAX_CLASSES_OF_TREES = 8
 """Above so many classes trees, one for each class, take too long."""
 
@@ -105,7 +108,7 @@ def weigh_evidence(
     quick = _fit_shares(np.stack(scores), labels) if enough < np.inf else None
     if quick is not None and quick.statistic > max(enough, quick.limit):
         return quick
-    scores.insert(0, _standardize_scores(_score_by_kernel(x, labels, fold, order, K, device)))
+    scores.insert(0, _standardize_scores(_score_by_kernels(x, labels, fold, order, K, device)))
     return _fit_shares(np.stack(scores), labels)
 
 
@@ -145,6 +148,18 @@ def _standardize_scores(scores: FloatArray) -> FloatArray:
     return np.asarray((centered / max(float(centered.std()), 1e-12)).clip(-MAX_SCORE, MAX_SCORE))
 
 
+def _score_by_kernels(
+    x: FloatArray, labels: NDArray[np.intp], fold: IntArray, order: IntArray, K: int, device: str | torch.device
+) -> FloatArray:
+    """Score each part of the users by a kernel regression of its own; the order shuffles them."""
+    out, n_parts = np.empty((len(x), K)), -(-len(x) // MAX_USERS_OF_KERNEL)
+    for part in np.array_split(order, n_parts):
+        rows = np.sort(part)
+        shuffled = np.searchsorted(rows, part)
+        out[rows] = _score_by_kernel(x[rows], labels[rows], fold[rows], shuffled, K, device)
+    return out
+
+
 def _score_by_kernel(
     x: FloatArray, labels: NDArray[np.intp], fold: IntArray, order: IntArray, K: int, device: str | torch.device
 ) -> FloatArray:
@@ -164,7 +179,8 @@ def _score_by_kernel(
     predicted = guesses.reshape(-1, FOLDS, columns)[rows, folds]
     found = predicted.cpu().numpy().astype(np.float64)
     shares = np.hstack([found, 1 - found]) if K == 2 else found
-    return np.asarray(np.log(shares.clip(1e-4, 1.0) / (np.bincount(labels, minlength=K) / len(x))))
+    present = np.bincount(labels, minlength=K).clip(1) / len(x)  # a part may lack a rare class
+    return np.asarray(np.log(shares.clip(1e-4, 1.0) / present))
 
 
 def _score_by_moments(x: FloatArray, labels: NDArray[np.intp], fold: IntArray, K: int) -> FloatArray:

@@ -18,14 +18,10 @@ from recveil.core.types import FloatArray, IntArray
 from recveil.transport.class_evidence import FOLDS, weigh_evidence
 from recveil.transport.row_order import sort_rows
 
-__all__ = ["MAX_USERS_PER_PART", "exchange_places"]
+__all__ = ["exchange_places"]
 
 MAX_PASSES = 6
 """Passes over the table; it usually stops after two."""
-
-MAX_USERS_PER_PART = 12_000
-"""Users who trade with each other; memory grows with their square. Larger tables are cut at random into parts, each of
-which is a table of its own."""
 
 MAX_MOVERS_PER_ASSIGNMENT = 1_500
 """Users whose places are assigned together, because the cost grows with the cube of their number."""
@@ -51,19 +47,16 @@ def exchange_places(
     labels = np.unique(codes[known], return_inverse=True)[1]
     if len(known) < 2 * FOLDS or not labels.any():
         return rows
-    order = rng.permutation(len(known))
-    for part in np.array_split(order, -(-len(known) // MAX_USERS_PER_PART)):
-        part.sort()
-        rows[known[part]] = known[part][_exchange_part(x[known[part]], labels[part], rng, share, device)]
+    rows[known] = known[_run_passes(x[known], labels, rng, share, device)]
     return rows
 
 
-def _exchange_part(
+def _run_passes(
     x: FloatArray, labels: IntArray, rng: np.random.Generator, share: float, device: str | torch.device
 ) -> NDArray[np.intp]:
     """Run passes until the learners predict the labels no better than random ones."""
     holder = np.arange(len(x))  # the user at each place
-    labels = np.unique(labels, return_inverse=True)[1]  # the label at each place; a part may lack a rare class
+    labels = labels.copy()  # the label at each place
     for _ in range(MAX_PASSES):
         evidence = weigh_evidence(x, labels, rng, device)
         if not evidence.is_beyond_chance:

@@ -33,23 +33,26 @@ their own covariance, and the weights diverge.
 def fit_bulk_moments(x: torch.Tensor, codes: torch.Tensor, n_classes: int, *, max_rows: int) -> Moments:
     """Fit the moments of the bulk of each class.
 
-    Sample moments are used for a class with too few rows to reweight, or with more than `max_rows`: with many rows
-    outliers average out.
+    All classes are measured alike, since a map from the bulk of one class to the whole of another would move them
+    apart: sample moments are used if a class has too few rows to reweight, or if all have more than `max_rows`, where
+    outliers average out. Classes of no more rows than dimensions have no covariance of their own and do not count.
 
     Args:
         x: (n, d) rows.
         codes: (n,) class of each row.
         n_classes: number of classes.
-        max_rows: most rows of a class that is reweighted.
+        max_rows: rows above which outliers average out.
 
     Returns:
         The moments.
     """
-    plain = Moments.from_rows(x, codes, n_classes)
+    plain, d = Moments.from_rows(x, codes, n_classes), x.shape[1]
+    sizes = plain.n[plain.n > d]
+    if not len(sizes) or sizes.min() <= MIN_ROWS_PER_DIMENSION * d or sizes.min() > max_rows:
+        return plain
     mean, scatter = plain.mean.clone(), plain.scatter.clone()
-    for k in range(n_classes):
-        if MIN_ROWS_PER_DIMENSION * x.shape[1] < plain.n[k] <= max_rows:
-            mean[k], scatter[k] = _fit_t_moments(x[codes == k].double(), mean[k], scatter[k])
+    for k in (plain.n > d).nonzero()[:, 0].tolist():
+        mean[k], scatter[k] = _fit_t_moments(x[codes == k].double(), mean[k], scatter[k])
     return Moments(plain.n, mean, scatter)
 
 

@@ -83,8 +83,9 @@ def test_atoms_are_not_split_by_class(make_table: Any) -> None:
     moved = attack(cloak(table, coordinates="columns", trade=False), table[1], "trees")["trees"]
     assert 0.6 < before < 0.75
     assert moved > before + 0.15
-    for name, reached in attack(cloak(table), table[1], "trees", "knn", "logistic").items():
-        assert abs(reached - 0.5) < 0.06, name
+    names = ("trees", "knn", "logistic")
+    reached = [list(attack(cloak(table, seed), table[1], *names).values()) for seed in (0, 1)]
+    assert (np.abs(np.mean(reached, axis=0) - 0.5) < 0.06).all(), reached
 
 
 @pytest.mark.thorough

@@ -10,8 +10,8 @@
    the table, which trees read. Moves along an axis are shortened by the moves that chance alone would cause. With
    several attributes the joint cells are carried first, then the classes of each attribute.
 4. The draw. Moments made equal *exactly* are anti-correlated between any two halves of the users: cross-validated
-   attackers fall below chance, and an attacker can invert its guess. So each class gets the moments that a class of its
-   size has if labels are permuted at random.
+   attackers fall below chance, and an attacker can invert its guess. So each class gets the moments that as many
+   made-up users have (`transport.made_up_rows`).
 5. Trades. What learners still find is removed by users who trade their rows (`transport.place_exchange`).
 
 Departs: the prototype moved all the way in every round and drew along each axis, in the columns alone.
@@ -44,8 +44,9 @@ from recveil.defenses.embeddings.transformers import MapTransformer
 from recveil.transport.bures_wasserstein import compute_transport
 from recveil.transport.class_evidence import ClassEvidence, weigh_evidence
 from recveil.transport.coordinates import COLUMNS, COORDINATES, Coordinates
+from recveil.transport.made_up_rows import draw_made_up_rows
 from recveil.transport.moments import Moments
-from recveil.transport.place_exchange import MAX_USERS_PER_PART, exchange_places
+from recveil.transport.place_exchange import exchange_places
 from recveil.transport.robust_moments import fit_bulk_moments
 from recveil.transport.row_order import sort_rows
 
@@ -62,7 +63,7 @@ METHODS = (
         equalizes_covariances=True,
         undisclosed_users="went through the label-free map",
         auto_rank=10,
-        search_space={"rounds": Range(10, 150, log=True), "strength": Range(0.3, 1.0)},
+        search_space={"rounds": Range(10, 80, log=True), "strength": Range(0.3, 1.0)},
     ),
 )
 
@@ -82,8 +83,9 @@ USERS_PER_ROUND = 75
 """Users for each round. With fewer rounds neighbors and trees still reveal the class; with more, neighbors are of
 another class more often than by chance, with 32 dimensions as with 128 (research/notes/sliced.md)."""
 
-MIN_ROUNDS = 10
-MAX_ROUNDS = 150
+MAX_ROUNDS = 80
+"""Most rounds: with more of them on 15,000 users, neighbors are of another class more often than chance has it."""
+
 MAX_ROUNDS_OF_LARGE = 60
 """Most rounds if classes have more users than the rounds are learned from."""
 
@@ -102,9 +104,9 @@ class Sliced(MapTransformer):
     """Every class a sample of one distribution, as far as random axes can tell.
 
     Args:
-        rounds: number of rounds. By default one for every 75 users, at most five for each dimension, from 10 to 150
-            (60 for very many users).
-        drawn: give each class the moments of permuted labels; without it attackers fall below chance.
+        rounds: number of rounds. By default one for every 75 users, at most five for each dimension and 80 in all (60
+            for very many users).
+        drawn: give each class the moments of made-up users; without it attackers fall below chance.
         coordinates: `columns`, `polar` or `scores`, or `auto` to find out which are right for the table.
         trade: let users trade rows where something is left. Later users (`transform`) never trade.
         strength: share of the straight way from the undefended table to the fully defended one.
@@ -212,6 +214,7 @@ class Sliced(MapTransformer):
         """Carry the table in each coordinates until learners find no more than chance; go on once from the best."""
         joint = plan_cells(codes, minimum=0)[0].codes
         known = np.flatnonzero(joint >= 0)
+        labels = np.unique(joint[known], return_inverse=True)[1]  # a sample may lack a rare class
         best: tuple[torch.Tensor, FittedMap, Kinds, ClassEvidence] | None = None
         goal = np.inf
         for turn in range(MAX_TURNS):
@@ -219,9 +222,8 @@ class Sliced(MapTransformer):
             for name in COORDINATES:
                 begin, first, kinds = (x, None, ()) if reached is None else reached[:3]
                 carried, fitted = self._carry_classes(begin, codes, rng, name, keep_map=keep_map and turn == 0)
-                rows = np.sort(rng.permutation(known)[:MAX_USERS_PER_PART])
-                labels = np.unique(joint[rows], return_inverse=True)[1]  # a sample may lack a rare class
-                evidence = weigh_evidence(carried[rows].cpu().numpy(), labels, rng, carried.device, enough=goal)
+                rows = carried[known].cpu().numpy()
+                evidence = weigh_evidence(rows, labels, rng, carried.device, enough=goal)
                 if best is None or evidence.statistic < goal or not evidence.is_beyond_chance:
                     best, goal = (carried, first or fitted, (*kinds, name), evidence), evidence.statistic
                 if not evidence.is_beyond_chance:
@@ -265,8 +267,8 @@ class Sliced(MapTransformer):
     def _choose_rounds(self, n: int, d: int) -> int:
         if self.rounds is not None:
             return self.rounds
-        rounds = max(MIN_ROUNDS, min(n // USERS_PER_ROUND, 5 * d))
-        return min(MAX_ROUNDS_OF_LARGE if n > 2 * MAX_CLASS_USERS else MAX_ROUNDS, rounds)
+        most = MAX_ROUNDS_OF_LARGE if n > 2 * MAX_CLASS_USERS else MAX_ROUNDS
+        return max(1, min(n // USERS_PER_ROUND, 5 * d, most))
 
 
 def _plan_turns(codes: IntArray, partitions: list[Cells], total_rounds: int) -> list[tuple[Cells, int]]:
@@ -283,15 +285,24 @@ def _plan_turns(codes: IntArray, partitions: list[Cells], total_rounds: int) -> 
     return turns
 
 
-def _fit_moments(x: torch.Tensor, cells: Cells) -> Moments:
-    """Fit the moments of the bulk of each class.
+def _measure_classes(x: torch.Tensor, cells: Cells) -> Moments:
+    """Measure the bulk of each class; a class of too few users to span the space has the covariance within all classes.
 
-    A class of too few users to span the space has the covariance of all users, and its mean is drawn to that of all by
-    what chance explains, as in James-Stein estimates. By moments of their own its users would be carried to places
-    together, and be known by that.
+    By a covariance of their own its users would be carried to places together, and be known by that.
     """
     codes = torch.as_tensor(cells.codes, device=x.device)
     moments = fit_bulk_moments(x, codes, cells.n_classes, max_rows=MAX_CLASS_USERS)
+    within = moments.scatter.sum(0) / moments.n.sum()
+    few = (moments.n <= x.shape[1])[:, None, None]
+    return Moments(moments.n, moments.mean, (within * moments.n[:, None, None]).where(few, moments.scatter))
+
+
+def _fit_moments(x: torch.Tensor, cells: Cells) -> Moments:
+    """Fit the moments of the classes; means of few users are drawn to that of all by what chance explains.
+
+    As in James-Stein estimates. Means of many users are not, since the draw at the end makes up for chance.
+    """
+    moments = _measure_classes(x, cells)
     d, few = x.shape[1], moments.n <= x.shape[1]
     if not few.any():
         return moments
@@ -300,22 +311,22 @@ def _fit_moments(x: torch.Tensor, cells: Cells) -> Moments:
     squared = (gaps @ torch.linalg.pinv(whole.covariance[0], hermitian=True) * gaps).sum(1)
     share = 1 - d / (moments.n * squared).clamp(min=d)
     mean = (whole.mean + share[:, None] * gaps).where(few[:, None], moments.mean)
-    scatter = (whole.covariance * moments.n[:, None, None]).where(few[:, None, None], moments.scatter)
-    return Moments(moments.n, mean, scatter)
+    return Moments(moments.n, mean, moments.scatter)
 
 
 def _draw_moments(x: torch.Tensor, cells: Cells, draws: torch.Generator) -> torch.Tensor:
-    """Give each class the moments of a reference: the users who have its label if labels are permuted."""
+    """Give each class the moments that as many made-up users have; those of all users together stay as they are."""
     codes = torch.as_tensor(cells.codes, device=x.device)
     known = (codes >= 0).nonzero()[:, 0]
-    reference = x.clone()
-    reference[known] = x[known[torch.randperm(len(known), generator=draws, device=x.device)]]
-    now, target = _fit_moments(x, cells), _fit_moments(reference, cells)
-    few = (now.n <= x.shape[1])[:, None]  # the rounds drew their means together, so they are drawn whole
-    plain, drawn = (Moments.from_rows(table, codes, cells.n_classes).mean for table in (x, reference))
-    center, goal = plain.where(few, now.mean), drawn.where(few, target.mean)
+    now = _measure_classes(x, cells)
+    pool, made_up = now.pool_classes(), x.clone()
+    made_up[known] = draw_made_up_rows(x[known], pool, draws)
+    drawn = _measure_classes(made_up, cells)
+    drawn_pool = drawn.pool_classes()
+    T = compute_transport(drawn_pool.covariance[0].cpu(), pool.covariance[0].cpu()).to(x.device)
+    target = drawn.apply_affine(drawn_pool.mean, T.expand(cells.n_classes, -1, -1), pool.mean)
     A = compute_transport(now.covariance.cpu(), target.covariance.cpu()).to(x.device)
     out = x.clone()
     for k in range(cells.n_classes):
-        out[codes == k] = (x[codes == k] - center[k]) @ A[k] + goal[k]
+        out[codes == k] = (x[codes == k] - now.mean[k]) @ A[k] + target.mean[k]
     return out
