@@ -63,7 +63,7 @@ def measure_table(spec: str, seed: int, given: argparse.Namespace) -> dict[str, 
     clock = time.perf_counter()
     cloaked = defend_vectors(ChosenDefense(given.method).make(given.device), x, [secret], seed=seed)
     served = Recommendations(split, lambda users, v: np.asarray(v @ items.T), items, np.arange(len(x)))
-    maker = ListMaker(served, cloaked, [secret], ListRequest(Path("lists.parquet"), strength=given.strength), seed)
+    maker = ListMaker(served, cloaked, [secret], ListRequest(Path("lists.parquet"), strength=given.strength), seed, x)
     seen, start = served.collect_seen_items(), time.perf_counter()
     omitted = maker.omit_items(seen)
     seconds = [round(start - clock, 1), round(time.perf_counter() - start, 1)]

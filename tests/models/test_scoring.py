@@ -8,7 +8,7 @@ from recveil.core.errors import UsageError
 from recveil.core.random import make_generator
 from recveil.metrics.ranking import collect_seen_items, hit_rate, rank
 from recveil.models.bprmf import BPRMF
-from recveil.models.scoring import compute_dot_scores, make_release, top_k
+from recveil.models.scoring import compute_dot_scores, make_release, score_lists, top_k
 from recveil.testing.worlds import make_checkerboard
 
 
@@ -68,3 +68,13 @@ def test_wrong_calls_are_errors() -> None:
         top_k(lambda who: scores[who], np.arange(20), 0, seen)
     with pytest.raises(UsageError, match=r"shape \(3, 2\); for 2 users.*\(2, 2\)"):
         compute_dot_scores(np.ones((4, 2)), np.ones((5, 2)), np.arange(2), np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("block", [1, 40, 2**20])
+def test_scores_of_lists_are_those_of_their_items(block: int) -> None:
+    scores = np.random.default_rng(0).standard_normal((20, 15)).astype(np.float32)
+    lists = np.argsort(scores, axis=1)[:, :4]
+    lists[3, 2:] = -1
+    found = score_lists(lambda users: scores[users], lists, block=block)
+    np.testing.assert_array_equal(found[:3], np.sort(scores, axis=1)[:3, :4])
+    assert found[3, 2:].tolist() == [0, 0]

@@ -15,11 +15,26 @@ from recveil.data.io.user_tables import read_embeddings
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.cloak import cloak_files
 from recveil.workflows.cloak_table import CloakRequest
-from recveil.workflows.defended_lists import ListRequest
-from recveil.workflows.defended_release import ChosenDefense
+from recveil.workflows.defended_lists import ListMaker, ListRequest
+from recveil.workflows.defended_release import ChosenDefense, defend_vectors
 from recveil.workflows.inputs import InputFiles
+from recveil.workflows.utility import recommendations_from_run
 
 GAUSSIAN = ChosenDefense("gaussian")
+
+
+def test_decoys_depend_on_the_vectors_before_the_cloak(trained_run: Path) -> None:
+    vectors, targets, _ = InputFiles(None, None, run=trained_run).read(["gender"])
+    served = recommendations_from_run(trained_run, vectors)
+    cloaked = defend_vectors(GAUSSIAN.make("cpu"), vectors.x, targets, seed=0)
+    seen = served.collect_seen_items()
+
+    def count_decoys(undefended: np.ndarray | None) -> int:
+        maker = ListMaker(served, cloaked, targets, ListRequest(Path("l.parquet")), 0, undefended)
+        return int(maker.omit_items(seen).nnz - seen.nnz)
+
+    assert count_decoys(None) > 0
+    assert count_decoys(vectors.x) not in (0, count_decoys(None))
 
 
 @pytest.mark.thorough

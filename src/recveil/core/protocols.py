@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recveil.core.privacy_parts import PrivacyGuarantee
-from recveil.core.types import Attribute, Dataset, FloatArray, IntArray, Shadow, Split, TrainingHistory, Watched
+from recveil.core.types import (
+    Attribute,
+    Dataset,
+    FloatArray,
+    IntArray,
+    ServedVectors,
+    Shadow,
+    Split,
+    TrainingHistory,
+    Watched,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -178,8 +188,12 @@ class OmissionDefense(Protocol):
         k: int,
         rng: np.random.Generator,
         draw_pairs: Callable[[IntArray, IntArray], FloatArray] | None = None,
+        vectors: ServedVectors | None = None,
     ) -> sparse.csr_array:
-        """Return the items that lists of k omit, the seen ones among them; `head` is the top of each ranking."""
+        """Return the items that lists of k omit, the seen ones among them; `head` is the top of each ranking.
+
+        `vectors` are what the rankings come from, of the same users, where it is known.
+        """
 
 
 class AttributeAttack(Protocol):

@@ -30,6 +30,7 @@ __all__ = [
     "ReferenceSignals",
     "Release",
     "Scores",
+    "ServedVectors",
     "Shadow",
     "Split",
     "TrainingHistory",
@@ -146,6 +147,21 @@ class TrainingHistory:
     valid: list[float] = field(default_factory=list)
     best: int = 0
     stopped: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ServedVectors:
+    """User vectors that rankings come from, and scores of the items that rank first.
+
+    Attributes:
+        cloaked: (n, d) vectors that users are served from.
+        score_head: scores of the items of each user's head, (n, depth), if users had the vectors that it takes.
+        undefended: (n, d) vectors before the cloak; None where they are not known.
+    """
+
+    cloaked: FloatArray
+    score_head: Callable[[FloatArray], FloatArray] = field(repr=False)
+    undefended: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from recveil.core.protocols import PrivateRecommender, Recommender
 from recveil.core.types import FloatArray, IntArray, Release, Split
 from recveil.metrics.ranking import collect_seen_items
 
-__all__ = ["compute_dot_scores", "keep_released_items", "make_release", "top_k"]
+__all__ = ["compute_dot_scores", "keep_released_items", "make_release", "score_lists", "top_k"]
 
 
 def top_k(
@@ -43,6 +43,24 @@ def top_k(
         batch = users[start : start + rows]
         lists[start : start + rows, : min(k, n_items)] = _select_best(torch.as_tensor(score(batch)), seen[batch], k)
     return lists
+
+
+def score_lists(score: Callable[[Any], Any], lists: IntArray, *, block: int = 2**20) -> FloatArray:
+    """Score the items of each user's list; an empty place scores 0.
+
+    Args:
+        score: scores every item for a batch of users.
+        lists: (n, k) items of users 0 to n - 1, -1 where a list has ended.
+        block: scores held at a time.
+    """
+    scores = np.zeros(lists.shape, dtype=np.float32)
+    n_items = torch.as_tensor(score(np.arange(1))).shape[1] if len(lists) else 0
+    rows = max(1, block // max(n_items, 1))
+    for start in range(0, len(lists), rows):
+        part = slice(start, start + rows)
+        batch = torch.as_tensor(score(np.arange(len(lists))[part])).float().cpu().numpy()
+        scores[part] = np.where(lists[part] < 0, 0, np.take_along_axis(batch, np.maximum(lists[part], 0), axis=1))
+    return scores
 
 
 def _select_best(scores: torch.Tensor, seen: sparse.csr_array, k: int) -> IntArray:

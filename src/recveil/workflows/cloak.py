@@ -118,7 +118,16 @@ def _add_lists(
 ) -> CloakResult:
     """Write the lists; return the result with what attackers find in them."""
     assert table.recommendations is not None
-    lists = release_lists(table.recommendations, cloaked, table.targets, protocol, request, audit=audit, ids=table.ids)
+    lists = release_lists(
+        table.recommendations,
+        cloaked,
+        table.targets,
+        protocol,
+        request,
+        audit=audit,
+        undefended=table.x,
+        ids=table.ids,
+    )
     if lists is None:
         return result
     return result.model_copy(update={"defended_lists": lists, "warnings": [*result.warnings, *describe_lists(lists)]})

@@ -17,7 +17,7 @@ from recveil.core.option_types import Count, Share, check_fields
 from recveil.core.protocols import OmissionDefense
 from recveil.core.random import PairDraws, make_generator
 from recveil.core.result_parts import Utility
-from recveil.core.types import Attribute, FloatArray, Release
+from recveil.core.types import Attribute, FloatArray, IntArray, Release, ServedVectors
 from recveil.data.io.ids import Ids
 from recveil.data.io.release_files import write_lists
 from recveil.defenses import DEFENSES
@@ -59,13 +59,23 @@ class ListRequest:
 
 @dataclass(frozen=True, eq=False)
 class ListMaker:
-    """How lists are made of a cloaked table (`x`, in the order of the recommendations)."""
+    """How lists are made of a cloaked table.
+
+    Attributes:
+        recommendations: how users are served.
+        x: the cloaked vectors.
+        targets: attributes to protect.
+        request: the lists to write.
+        seed: draws the decoys.
+        undefended: the vectors before the cloak, in the same order; None if they are not known.
+    """
 
     recommendations: Recommendations
     x: FloatArray
     targets: Sequence[Attribute]
     request: ListRequest
     seed: int
+    undefended: FloatArray | None = None
 
     def omit_items(self, seen: sparse.csr_array) -> sparse.csr_array:
         """Return what the lists omit: the seen items, and decoys."""
@@ -76,7 +86,14 @@ class ListMaker:
         train = served.split.train
         draw_pairs = PairDraws.from_ids(self.seed, train.user_ids.tolist(), train.item_ids.tolist())
         defense: OmissionDefense = DEFENSES.make(self.request.method, strength=self.request.strength)
-        return defense(head, seen, codes, k=k, rng=make_generator(self.seed, "decoys"), draw_pairs=draw_pairs)
+        rng = make_generator(self.seed, "decoys")
+        return defense(head, seen, codes, k=k, rng=rng, draw_pairs=draw_pairs, vectors=self._serve_vectors(head))
+
+    def _serve_vectors(self, head: IntArray) -> ServedVectors:
+        """Return the vectors that these heads come from, in the order of the split."""
+        served = self.recommendations
+        undefended = None if self.undefended is None else self.undefended[served.rows]
+        return ServedVectors(self.x[served.rows], lambda x: served.score_lists(x, head), undefended)
 
     def make_release(self, omitted: sparse.csr_array) -> Release:
         """Release the vectors and the lists that omit these items."""
@@ -91,6 +108,7 @@ def release_lists(
     request: ListRequest,
     *,
     audit: bool,
+    undefended: FloatArray | None = None,
     ids: Ids | None = None,
 ) -> DefendedLists | None:
     """Write lists of a cloaked table that hide what they omit, and audit them where asked to.
@@ -102,10 +120,11 @@ def release_lists(
         protocol: the rules of the audits; its seed draws the decoys.
         request: the lists to write.
         audit: run the audits and measure what the lists are worth.
+        undefended: the vectors before the cloak, where they are known; decoys then hide more.
         ids: ids of the users, from which the folds are derived.
     """
     targets = merge_small_classes(targets)[0]
-    maker = ListMaker(recommendations, x, targets, request, protocol.draw_seed)
+    maker = ListMaker(recommendations, x, targets, request, protocol.draw_seed, undefended)
     seen = recommendations.collect_seen_items(everything=True)
     omitted, train = maker.omit_items(seen), recommendations.split.train
     lists = recommendations.list_items(x, request.length, omitted)

@@ -26,7 +26,7 @@ from recveil.metrics import ranking
 from recveil.models import MODELS
 from recveil.models.losses import make_bpr_loss
 from recveil.models.persistence import load_model
-from recveil.models.scoring import top_k
+from recveil.models.scoring import score_lists, top_k
 from recveil.workflows.ranking_protocol import DEFAULT_PROTOCOL, Measure, find_protocol
 
 __all__ = [
@@ -90,6 +90,10 @@ class Recommendations:
     def list_items(self, x: FloatArray, k: int, omitted: sparse.csr_array) -> IntArray:
         """List the best k items of each user of the split, but for the omitted ones."""
         return top_k(self._score_from(x), np.arange(len(self.rows)), k, omitted)
+
+    def score_lists(self, x: FloatArray, lists: IntArray) -> FloatArray:
+        """Score the items of each user's list, if users of the split had these vectors (in the split's order)."""
+        return score_lists(lambda users: self.score(users, x[users]), lists)
 
     def collect_seen_items(self, *, everything: bool = False) -> sparse.csr_array:
         """Collect the seen items of each user: those before the held-out item, or everything that is known."""

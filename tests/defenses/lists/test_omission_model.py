@@ -23,7 +23,8 @@ def fitted() -> tuple[OmissionModel, np.ndarray]:
     rng = np.random.default_rng(0)
     true = rng.uniform(0.2, 0.8, size=(2, 10))
     codes, items = rng.integers(2, size=40_000), rng.integers(10, size=40_000)
-    pairs = RankedPairs(codes, np.zeros(40_000, np.int64), items, rng.random(40_000) < true[codes, items])
+    is_seen, nothing = rng.random(40_000) < true[codes, items], np.zeros((40_000, 0))
+    pairs = RankedPairs(codes, np.zeros(40_000, np.int64), items, is_seen, nothing)
     return fit_omission_model(pairs, OmissionModel.start(2, 1, 10)), true
 
 
@@ -38,3 +39,17 @@ def test_draws_scatter_about_the_estimate_by_its_standard_error(fitted: tuple[Om
     draws = np.stack([model.draw(rng).class_item for _ in range(400)])
     np.testing.assert_allclose(draws.std(0) * np.sqrt(model.precision), 1, atol=0.2)
     np.testing.assert_allclose((draws.mean(0) - model.class_item) * np.sqrt(model.precision), 0, atol=0.25)
+
+
+def test_slopes_of_features_are_found_for_each_class() -> None:
+    rng = np.random.default_rng(2)
+    codes, features = rng.integers(2, size=40_000), rng.standard_normal((40_000, 2))
+    true = np.array([[1.0, 0.0], [0.4, -0.7]])
+    log_odds = (features * true[codes]).sum(1)
+    is_seen, nothing = rng.random(40_000) < 1 / (1 + np.exp(-log_odds)), np.zeros(40_000, np.int64)
+    model = fit_omission_model(
+        RankedPairs(codes, nothing, nothing, is_seen, features), OmissionModel.start(2, 1, 1, n_features=2)
+    )
+    np.testing.assert_allclose(model.slope, true, atol=0.08)  # 4 standard errors
+    predicted = model.predict(0, np.zeros(3, np.int64), np.ones((2, 3, 2)))
+    np.testing.assert_allclose(predicted[:, 0], 1 / (1 + np.exp(-true.sum(1))), atol=0.03)

@@ -6,10 +6,14 @@ probability that its item was seen is estimated for each class. Users of a class
 another omit it as well, at random, just as often as makes the probabilities equal. Only places that could enter a list
 count, and only the difference between classes is paid for.
 
-Guarantee: if the ranking is independent of the class (a cloaked table) and the probabilities are right, no item of the
-head is omitted more often by one class than by another. Limits: the probabilities are estimated; dependence between the
-omissions of one user is not modelled; without a cloaked table the ranking itself still tells the class; a platform that
-draws new decoys for every list lets an attacker who collects lists remove them: give `draw_pairs`.
+An attacker may hold the vectors too, and what a user has seen depends on the vector that she had before the cloak. So
+where the vectors are known the probabilities are those of a user of each class with this same cloaked vector.
+
+Guarantee: if the vectors are independent of the class (a cloaked table) and the probabilities are right, no item of the
+head is omitted more often by one class than by another, whatever the vector. Limits: the probabilities are estimated;
+dependence between the omissions of one user is not modelled; what vectors tell together with the item vectors, lists
+tell as well, since how far a list reaches follows from them; a platform that draws new decoys for every list lets an
+attacker who collects lists remove them: give `draw_pairs`.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from scipy import sparse
 from recveil.core.errors import DataError
 from recveil.core.option_types import Count, Share, check_fields
 from recveil.core.traits import DefenseTraits, Range
-from recveil.core.types import BoolArray, FloatArray, IntArray
+from recveil.core.types import BoolArray, FloatArray, IntArray, ServedVectors
+from recveil.defenses.lists.counterfactuals import HeadFeatures, compute_features
 from recveil.defenses.lists.omission_model import OmissionModel, RankedPairs, fit_omission_model, mark_places
 
 __all__ = ["Decoys", "DrawPairs"]
@@ -66,16 +71,19 @@ class Decoys:
         k: int,
         rng: np.random.Generator,
         draw_pairs: DrawPairs | None = None,
+        vectors: ServedVectors | None = None,
     ) -> sparse.csr_array:
         """Return the items that the list of each user omits: all seen ones, and decoys.
 
         Args:
-            head: (n, depth) first items of each user's ranking with nothing omitted, best first.
+            head: (n, depth) first items of each user's ranking with nothing omitted, best first; -1 where it has ended.
             seen: user-by-item matrix of seen items.
             codes: (n, n_attributes) classes, -1 = undisclosed; several attributes are hidden as joint classes.
             k: length of the lists.
             rng: source of the decoys.
             draw_pairs: fixed draws, so that a user keeps her decoys from one release to the next; `rng` if None.
+            vectors: what the rankings come from. Without it classes omit alike by place and item alone, and omissions
+                tell an attacker who also holds the vectors.
 
         Raises:
             DataError: the tables are not of the same users.
@@ -91,13 +99,14 @@ class Decoys:
             return seen.astype(np.int32)
         is_seen = _look_up(seen, head)
         places = mark_places(head.shape[1])
-        model = OmissionModel.start(n_classes, int(places[-1]) + 1, seen.shape[1])
+        features = compute_features(vectors, cells, head, is_seen, k)
+        model = OmissionModel.start(n_classes, int(places[-1]) + 1, seen.shape[1], features.count)
         draw_pairs = draw_pairs or (lambda users, items: rng.random(len(users)))
         omitted = is_seen
         for _ in range(self.rounds):
-            pairs = _collect_pairs(head, is_seen, _reach(omitted, k), cells, places)
+            pairs = _collect_pairs(head, is_seen, _reach(omitted, k), cells, places, features)
             model = fit_omission_model(pairs, model)
-            omitted = self._add_decoys(model.draw(rng), head, is_seen, cells, k=k, places=places, draw_pairs=draw_pairs)
+            omitted = self._add_decoys(model.draw(rng), head, is_seen, cells, features, k=k, draw_pairs=draw_pairs)
         return _join_omissions(seen, head, omitted)
 
     def _add_decoys(
@@ -106,19 +115,22 @@ class Decoys:
         head: IntArray,
         is_seen: BoolArray,
         cells: IntArray,
+        features: HeadFeatures,
         *,
         k: int,
-        places: IntArray,
         draw_pairs: DrawPairs,
     ) -> BoolArray:
         """Omit items place by place until each list is full."""
-        omitted, listed = is_seen.copy(), np.zeros(len(head), dtype=np.int64)
+        omitted, listed, places = is_seen.copy(), np.zeros(len(head), dtype=np.int64), mark_places(head.shape[1])
+        classes = np.arange(len(model.slope))[:, None]
         shares = np.bincount(cells[cells >= 0]) / max(1, int((cells >= 0).sum()))
         for rank in range(head.shape[1]):
-            users = np.flatnonzero(listed < k)
+            users = np.flatnonzero((listed < k) & (head[:, rank] >= 0))
             if not len(users):
                 break
-            by_class = model.predict(int(places[rank]), head[users, rank])
+            by_class = model.predict(
+                int(places[rank]), head[users, rank], features.take(classes, users, np.array(rank))
+            )
             own = np.where(cells[users] >= 0, by_class[cells[users], np.arange(len(users))], shares @ by_class)
             chance = self.strength * (by_class.max(0) - own) / np.maximum(1 - own, 1e-9)
             omitted[users, rank] |= draw_pairs(users, head[users, rank]) < chance
@@ -149,10 +161,11 @@ def _reach(omitted: BoolArray, k: int) -> BoolArray:
 
 
 def _collect_pairs(
-    head: IntArray, is_seen: BoolArray, in_reach: BoolArray, cells: IntArray, places: IntArray
+    head: IntArray, is_seen: BoolArray, in_reach: BoolArray, cells: IntArray, places: IntArray, features: HeadFeatures
 ) -> RankedPairs:
-    user, rank = np.nonzero(in_reach & (cells >= 0)[:, None])
-    return RankedPairs(cells[user], places[rank], head[user, rank], is_seen[user, rank])
+    user, rank = np.nonzero(in_reach & (cells >= 0)[:, None] & (head >= 0))
+    own = features.take(cells[user], user, rank)
+    return RankedPairs(cells[user], places[rank], head[user, rank], is_seen[user, rank], own)
 
 
 def _join_omissions(seen: sparse.csr_array, head: IntArray, omitted: BoolArray) -> sparse.csr_array:
