@@ -155,7 +155,7 @@ def test_the_summary_has_before_after_both_tables_cost_and_notes(
     assert lines[:2] == [f"before  {result.before['gender'].sentence}", f"after   {result.targets['gender'].sentence}"]
     assert [line.split()[0] for line in lines] == ["before", "after"] * 3 + ["both", "cost"]
     assert "75.0%" in lines[-2]
-    assert lines[-1] == "cost    NDCG@10 0.0560 -0.0030 [-0.0055, -0.0005]"
+    assert lines[-1] == "cost    NDCG@10 0.0560 -0.0030 [-0.0055, -0.0005], -5.4 %"
     assert printed.err.splitlines() == [f"recveil: {note}" for note in (*result.defense.notes, *result.warnings)]
     print_summary(result, silent=True)
     assert capsys.readouterr() == ("", "")
@@ -200,8 +200,10 @@ def test_a_training_is_told_by_its_ranking_and_a_defended_one_by_verdicts_and_co
         "before",
         "after",
         "cost",
+        "next",
     ]
     assert "0.0530  [0.0470, 0.0590]" in printed.out
+    assert "it leaks gender;" in printed.out
     assert printed.err == f"recveil: {train_result.config.defense.notes[0]}\n"
     plain = {"before": {}, "targets": {}, "utility": train_result.utility.model_copy(update={"difference": {}})}
     print_training(train_result.model_copy(update=plain), silent=False)

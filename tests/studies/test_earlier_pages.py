@@ -65,9 +65,22 @@ def test_earlier_changes_are_compared_within_their_run(tmp_path) -> None:
     assert after.reason.startswith("the change against the undefended model is -5.0 % there, -4.0 % here")
 
 
+def test_a_change_is_compared_with_the_undefended_model_of_another_table(tmp_path) -> None:
+    path = write_page(tmp_path / "page.md", rows=[ROWS[2]])
+    other = ["## Another table", "", "`q.toml`", "", HEAD, "| --- |", ROWS[1], ""]
+    path.write_text("\n".join([*path.read_text().splitlines(), *other]))
+    (after,) = compare(path, number("sliced", "ndcg@10", 0.095))
+    assert after.verdict == "reproduced"
+    assert after.reason.startswith("the change against the undefended model is -5.0 % there, -4.0 % here")
+
+
 def test_a_defense_with_other_options_is_named(tmp_path) -> None:
-    (found,) = compare(write_page(tmp_path / "page.md"), number("noise, scale 2", "auc", 0.9))
+    page = write_page(tmp_path / "page.md")
+    (found,) = compare(page, number("noise, scale 2", "auc", 0.9))
     assert (found.verdict, found.reason) == ("setting", "measured as `noise`; weak | noise")
+    page = write_page(tmp_path / "page.md", rows=[ROWS[3].replace("0.500 [0.490, 0.510]", "0.890 [0.880, 0.910]")])
+    (found,) = compare(page, number("noise, scale 2", "auc", 0.9))
+    assert (found.verdict, found.reason) == ("reproduced", "measured as `noise`")
 
 
 def test_one_attribute_protected_in_place_of_several_is_named(tmp_path) -> None:

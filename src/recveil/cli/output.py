@@ -260,6 +260,10 @@ def print_training(result: TrainResult, *, silent: bool) -> None:
     if result.privacy is not None:
         print_line(f"privacy {result.privacy.sentence}", silent=silent)
     defense = result.config.defense
+    leaking = [name for name, target in result.targets.items() if target.verdict == "leak"]
+    if defense is not None and leaking:
+        advice = "`recveil tune` searches the options of a defense, `recveil cloak` hides attributes after training"
+        print_line(f"next    Do not release this model yet: it leaks {', '.join(leaking)}; {advice}.", silent=silent)
     print_notes([*(defense.notes if defense else []), *result.warnings], silent=silent)
 
 
@@ -267,8 +271,9 @@ def _print_cost(utility: Utility | None, *, silent: bool) -> None:
     if utility is None or "ndcg@10" not in utility.difference:
         return
     before, change = utility.before["ndcg@10"], utility.difference["ndcg@10"]
+    share = f", {100 * change.value / before.value:+.1f} %" if before.value else ""
     interval = f"[{change.low:+.4f}, {change.high:+.4f}]"
-    print_line(f"cost    NDCG@10 {before.value:.4f} {change.value:+.4f} {interval}", silent=silent)
+    print_line(f"cost    NDCG@10 {before.value:.4f} {change.value:+.4f} {interval}{share}", silent=silent)
 
 
 def _name_options(message: str, flags: Mapping[str, str]) -> str:

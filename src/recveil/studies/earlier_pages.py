@@ -111,16 +111,25 @@ def find_earlier(plan: str, published: Published, earlier: Sequence[EarlierNumbe
 def measure_earlier_change(
     number: EarlierNumber, published: Published, earlier: Sequence[EarlierNumber]
 ) -> RankingChange | None:
-    """Measure the change of a ranking measure against the undefended model of the same run; None without one."""
+    """Measure the change of a ranking measure against the undefended model of the same run; None without one.
+
+    Where the table of the number has no undefended model, that of another table counts, of the same model and data.
+    """
     if "@" not in number.metric or published.value is None or published.defense in ("", UNDEFENDED):
         return None
     same = [name for name in (*COORDINATES, "measure") if name != "defense"]
-    for base in earlier:
-        is_base = base.plan == number.plan and base.run == number.run and base.metric == number.metric
-        if is_base and base.at.get("defense") == UNDEFENDED and all(base.at.get(n) == number.at.get(n) for n in same):
-            printed = float(base.at["paper"])
-            if printed and base.ours.value:
-                return RankingChange(published.value / printed - 1, number.ours.value / base.ours.value - 1)
+    bases = [
+        base
+        for base in earlier
+        if base.run == number.run
+        and base.metric == number.metric
+        and base.at.get("defense") == UNDEFENDED
+        and all(base.at.get(name, "") == number.at.get(name, "") for name in same)
+    ]
+    for base in sorted(bases, key=lambda base: base.plan != number.plan):
+        printed = float(base.at["paper"])
+        if printed and base.ours.value:
+            return RankingChange(published.value / printed - 1, number.ours.value / base.ours.value - 1)
     return None
 
 

@@ -30,6 +30,7 @@ from recveil.studies.published_verdicts import (
     MAX_SCORE_GAP,
     OUR_FIELDS,
     REPEATED,
+    REPRODUCED,
     RankingChange,
     explain_verdict,
     is_repeated,
@@ -132,8 +133,11 @@ def _take_earlier(plan: Plan, compared: PublishedComparison, earlier: Sequence[E
         return compared
     change = measure_earlier_change(number, published, earlier)
     verdict = judge_number(published, number.ours, change)
-    as_run = published.model_copy(update={"setting": number.describe_difference(published) + number.setting})
+    difference = number.describe_difference(published)
+    as_run = published.model_copy(update={"setting": difference + number.setting})
     reason = explain_verdict(verdict, as_run, plan, change)
+    if verdict == REPRODUCED:
+        reason = (difference + reason).rstrip("; ")
     if compared.verdict == REPEATED:
         verdict, reason = compared.verdict, compared.reason
     return replace(
