@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -87,3 +89,10 @@ def test_a_class_of_users_who_are_all_alike_stays_where_it_is() -> None:
     assert (found.scatter[0] == 0).all()
     assert (found.mean[0] == 3).all()
     assert torch.isfinite(found.scatter[1]).all()
+
+
+def test_normal_users_have_their_sample_moments() -> None:
+    """Other moments depend on more of the rows than a map of them changes (transport/made_up_rows.py)."""
+    x, codes = users(6_000, 6), torch.arange(6_000) % 2
+    found, plain = (f(x, codes, 2) for f in (partial(fit_bulk_moments, max_rows=10_000), Moments.from_rows))
+    torch.testing.assert_close(found.covariance, plain.covariance, rtol=0.02, atol=0.02)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from recveil.attacks.attribute.surfaces import build_view
+from recveil.attacks.attribute.surfaces import build_view, join_heads
 from recveil.audits.attribute.user_order import hash_rows
 from recveil.core.random import make_generator
 from recveil.core.result_parts import ListAudits, Utility, Verdict
@@ -129,11 +129,19 @@ def audit_lists(
 def view_with_heads(recommendations: Recommendations, x: FloatArray, seed: int) -> FloatArray:
     """Return what an attacker with item vectors sees: the vectors, and the items that rank first by them.
 
-    A defense that moves vectors can take them off the places where undefended vectors lie; which items then lead a
-    ranking tells on which side, though the vectors alone do not show it to learners.
+    A defense that moves vectors can take them off the places where undefended vectors lie; which items then score high
+    tells on which side, though the vectors alone do not show it to learners. Users who are not served have no items.
     """
-    heads = recommendations.make_release(x, LIST_LENGTH, with_seen=True)
-    return np.concatenate([x, build_view(heads, "lists", rng=make_generator(seed, "view"))], axis=1)
+    served = np.full(len(x), -1, dtype=np.int64)
+    served[recommendations.rows] = np.arange(len(recommendations.rows))
+
+    def score(users: IntArray) -> FloatArray:
+        positions = served[users]
+        scores = np.array(recommendations.score(positions.clip(0), x[users]), dtype=np.float64)
+        scores[positions < 0] = -np.inf
+        return scores
+
+    return join_heads(x, score, make_generator(seed, "view"))
 
 
 def describe_heads(lists: ListAudits, after: Results, *, checked: bool) -> list[str]:

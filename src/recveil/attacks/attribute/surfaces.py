@@ -12,14 +12,14 @@ The same generator gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
 from recveil.attacks.attribute.item_bags import Table, build_bag, reduce_bag, turn_to_main_directions, weight_items
 from recveil.attacks.attribute.omissions import find_omissions
-from recveil.attacks.attribute.ranking_heads import list_ranking_heads
+from recveil.attacks.attribute.ranking_heads import mark_ranking_heads
 from recveil.core.errors import DataError, UsageError, unknown_name
 from recveil.core.types import Dataset, FloatArray, IntArray, Release
 
@@ -37,15 +37,13 @@ __all__ = [
     "build_view",
     "view_scores",
     "list_surfaces",
+    "join_heads",
     "join_releases",
     "view_user_vectors",
 ]
 
 SKETCH_FACTOR = 4
 """Columns of a random projection of the scores for each requested column."""
-
-HEAD_ITEMS = 10
-"""Items of a ranking that an attacker of vectors and heads looks at."""
 
 MAX_SCORES_HELD = 2**22
 """Scores held at a time."""
@@ -199,12 +197,19 @@ def view_vectors_and_lists(release: Release, config: ViewConfig, rng: np.random.
 
 
 def view_vectors_and_heads(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
-    """Return user vectors, and the first items of their whole rankings as a bag, for an attacker with item vectors."""
-    assert release.user_vectors is not None
-    assert release.item_vectors is not None
-    heads = list_ranking_heads(release.user_vectors, release.item_vectors, HEAD_ITEMS, MAX_SCORES_HELD)
-    headed = replace(release, lists=heads)
-    return np.concatenate([view(headed, config, rng) for view in (view_user_vectors, view_lists)], axis=1)
+    """Return user vectors, and the items that score high by the item vectors, for an attacker who holds both."""
+    x, items = release.user_vectors, release.item_vectors
+    assert x is not None
+    assert items is not None
+    return join_heads(x, lambda users: x[users] @ items.T, rng, config.columns)
+
+
+def join_heads(
+    x: FloatArray, score: Callable[[IntArray], FloatArray], rng: np.random.Generator, columns: int = ViewConfig.columns
+) -> Table:
+    """Return vectors and, beside them, the items that score high for each user as a bag, reduced like lists."""
+    heads = mark_ranking_heads(x, score, block=MAX_SCORES_HELD)
+    return np.concatenate([x, reduce_bag(heads, columns, rng)], axis=1, dtype=np.float32)
 
 
 def view_interactions(release: Release, config: ViewConfig, rng: np.random.Generator) -> Table:
