@@ -130,7 +130,7 @@ class CellMap:
     def carry_rows(self, x: torch.Tensor, cell: int) -> torch.Tensor:
         """Carry rows of one cell; `x` may be overwritten."""
         if self.scores is not None:
-            return torch.lerp(x, torch.from_numpy(self.scores.carry_rows(x.numpy())).to(x.dtype), self.strength)
+            return self.scores.blend_rows(x, self.strength)
         if self.rounds is None or self.last is None or self.classes[cell] < 0:
             return self.first.carry_rows(x, cell)
         y = self.first.carry_rows(x.clone(), cell)
