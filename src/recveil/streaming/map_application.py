@@ -34,7 +34,7 @@ def apply_cell_map(cell_map: RowMap, x: NDArray[np.float32], cells: NDArray[np.i
     # From Arrow's pool, which hands the same memory out again: fresh pages cost as much as the products.
     out = torch.frombuffer(pa.allocate_buffer(max(x.nbytes, 4)), dtype=torch.float32)[: x.size].view(x.shape)
     if len(cells) and cells.min() == cells.max():
-        for rows_here, place in zip(rows_in.split(BLOCK_ROWS), out.split(BLOCK_ROWS), strict=True):
+        for rows_here, place in zip(torch.split(rows_in, BLOCK_ROWS), torch.split(out, BLOCK_ROWS), strict=True):
             place.copy_(cell_map.carry_rows(rows_here.clone(), int(cells[0])))
         return np.asarray(out)
     order = np.argsort(cells, kind="stable")
