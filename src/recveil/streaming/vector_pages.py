@@ -80,8 +80,9 @@ class VectorPages:
         codec = CODECS[column.compression]
         self._codec = None if codec is None else pa.Codec(codec)
         self._d, self._max_level, self._remaining = d, max_level, column.num_values
-        self._at, self._page = column.data_page_offset, np.empty(0, np.uint8)
-        self._file = pa.OSFile(str(path))
+        self._at, self._unread = column.data_page_offset, 0
+        self._file: Any = pa.OSFile(str(path))
+        self._page = self._file
 
     @classmethod
     def open(cls, file: pq.ParquetFile, path: Path, group: int, name: str, d: int) -> Self:
@@ -124,15 +125,16 @@ class VectorPages:
         buffer = pa.allocate_buffer(4 * n * self._d)  # the allocator hands the same memory out again
         rows, filled = np.frombuffer(buffer, np.uint8), 0
         while filled < len(rows):
-            if not len(self._page):
-                self._page = self._read_page()
-            taken = self._page[: len(rows) - filled]
-            rows[filled : filled + len(taken)] = taken
-            filled, self._page = filled + len(taken), self._page[len(taken) :]
+            if not self._unread:
+                self._open_page()
+            taken = min(self._unread, len(rows) - filled)
+            if self._page.readinto(rows[filled : filled + taken]) != taken:
+                raise OtherPageError
+            filled, self._unread = filled + taken, self._unread - taken
         return rows.view(np.float32).reshape(n, self._d)
 
-    def _read_page(self) -> NDArray[np.uint8]:
-        """Return the bytes of the numbers of the next page."""
+    def _open_page(self) -> None:
+        """Open the next page where its numbers begin; one that is not compressed is read from the file itself."""
         try:
             self._file.seek(self._at)
             header = read_page_header(self._file.read(HEADER_BYTES))
@@ -141,25 +143,29 @@ class VectorPages:
             if not 0 < header.n_values <= self._remaining or not all(0 <= size <= largest for size in sizes):
                 raise OtherPageError
             self._file.seek(self._at + header.length)
-            data: Any = self._file.read_buffer(header.compressed_size)
+            self._page = self._file
             if self._codec is not None:
-                data = self._codec.decompress(data, header.uncompressed_size)
+                data = self._file.read_buffer(header.compressed_size)
+                self._page = pa.BufferReader(self._codec.decompress(data, header.uncompressed_size))
+            n_level_bytes = self._check_levels(header.n_values)
         except (pa.ArrowException, OSError) as error:
             raise OtherPageError from error
-        self._at += header.length + header.compressed_size
-        numbers = self._skip_levels(np.frombuffer(data, np.uint8), header.n_values)
-        self._remaining -= header.n_values
-        return numbers
-
-    def _skip_levels(self, page: NDArray[np.uint8], n_values: int) -> NDArray[np.uint8]:
-        """Return what follows the levels of a page, which must tell that no number is missing and all rows are full."""
-        ends = [0]
-        for _ in range(2):
-            start = ends[-1] + 4
-            ends.append(start + int.from_bytes(page[ends[-1] : start].tobytes(), "little"))
-        repetition, definition = page[4 : ends[1]].tobytes(), page[ends[1] + 4 : ends[2]].tobytes()
-        numbers = page[ends[2] :]
-        is_whole = len(numbers) == 4 * n_values and is_single_run(definition, n_values, self._max_level)
-        if not is_whole or not holds_full_lists(repetition, n_values, self._d, first=-self._remaining % self._d):
+        if n_level_bytes + 4 * header.n_values != header.uncompressed_size:
             raise OtherPageError
-        return numbers
+        self._at += header.length + header.compressed_size
+        self._unread, self._remaining = 4 * header.n_values, self._remaining - header.n_values
+
+    def _check_levels(self, n_values: int) -> int:
+        """Read the levels of a page and return their size; no number may be missing, and all rows must be full."""
+        repetition, definition = (self._read_levels(n_values) for _ in range(2))
+        is_full = is_single_run(definition, n_values, self._max_level)
+        if not is_full or not holds_full_lists(repetition, n_values, self._d, first=-self._remaining % self._d):
+            raise OtherPageError
+        return 8 + len(repetition) + len(definition)
+
+    def _read_levels(self, n_values: int) -> bytes:
+        size = int.from_bytes(self._page.read(4), "little")
+        if size > MAX_PAGE_EXTRA + n_values:
+            raise OtherPageError
+        levels: bytes = self._page.read(size)
+        return levels
