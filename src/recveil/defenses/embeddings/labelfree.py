@@ -56,11 +56,11 @@ METHODS = (
     ),
 )
 
-MAX_WAVES = 600
-"""Most cosines and sines of random directions that the posterior is learned from."""
+MAX_DIRECTIONS = 600
+"""Most random directions whose cosines the posterior is learned from."""
 
-USERS_PER_WAVE = 5
-"""Disclosed users for each of them, where there are few users."""
+USERS_PER_DIRECTION = 5
+"""Disclosed users for each random direction, where there are few of them."""
 
 CYCLES = 4
 """Cycles over the scores where there are several: each undoes a little of the others."""
@@ -164,7 +164,7 @@ def _draw_users(statistics: CellStatistics, rng: np.random.Generator) -> tuple[F
 def _fit_stage(x: FloatArray, codes: IntArray, rng: np.random.Generator, *, numbers: bool) -> ScoreMap | None:
     """Fit the map that hides the posteriors of all attributes, or None if there is nothing to learn."""
     n_disclosed = int((codes >= 0).any(1).sum())
-    features = ScoreFeatures.fit(x, min(MAX_WAVES, n_disclosed // USERS_PER_WAVE), rng)
+    features = ScoreFeatures.fit(x, min(MAX_DIRECTIONS, n_disclosed // USERS_PER_DIRECTION), rng)
     known = features.compute(x)
     fit = fit_number_posterior if numbers else fit_posterior
     posteriors = [p for p in (fit(known, column, rng) for column in codes.T) if p is not None]

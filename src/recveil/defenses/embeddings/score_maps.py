@@ -45,19 +45,17 @@ MAX_BARYCENTER_STEPS = 50
 
 @dataclass(frozen=True, eq=False)
 class ScoreFeatures:
-    """Features of a vector that scores are weighted sums of: its coordinates, and waves along random directions.
+    """Features of a vector that scores are weighted sums of: its coordinates and cosines of random directions.
 
-    Weighted sums of such waves approach those of a Gaussian kernel (Rahimi and Recht 2007), and no user is stored. Each
-    direction has a cosine and a sine, which errs less than as many cosines of random phases (Sutherland and Schneider
-    2015), and any weighted sum of the two is one cosine.
+    Weighted sums of such cosines approach those of a Gaussian kernel (Rahimi and Recht 2007), and no user is stored.
 
     Attributes:
         scale: unit and shortest length of the polar coordinates.
         varies: 1 for columns in which users differ, 0 for the others.
         center: mean of the polar coordinates and of the columns.
         spread: standard deviation of these, 1 where there is none.
-        frequencies: (d + 1, D) random directions; the second half is the first half again.
-        phases: (D,) phases: 0 for cosines, then -pi/2 for sines. Older maps have other directions and phases.
+        frequencies: (d + 1, D) random directions.
+        phases: (D,) random phases.
     """
 
     scale: torch.Tensor
@@ -68,20 +66,20 @@ class ScoreFeatures:
     phases: torch.Tensor
 
     @classmethod
-    def fit(cls, x: FloatArray, n_waves: int, rng: np.random.Generator) -> ScoreFeatures:
-        """Find the scale of the table, and draw half as many directions as there are to be waves."""
+    def fit(cls, x: FloatArray, n_directions: int, rng: np.random.Generator) -> ScoreFeatures:
+        """Find the scale of the table, and draw the directions."""
         polar = PolarCoordinates.fit(x)
         columns = np.hstack([polar.encode(x), x])
         spread = columns.std(0)
         varied = spread > 1e-9 * np.abs(columns).max(0, initial=0.0)
-        p, n_directions = x.shape[1] + 1, n_waves // 2
+        p = x.shape[1] + 1
         parts = (
             np.array([polar.unit, polar.shortest]),
             polar.varies.astype(np.float64),
             columns.mean(0),
             np.where(varied, spread, 1.0),
-            np.tile(rng.standard_normal((p, n_directions)) / np.sqrt(2 * p), 2),
-            np.repeat([0.0, -np.pi / 2], n_directions),
+            rng.standard_normal((p, n_directions)) / np.sqrt(2 * p),
+            rng.uniform(0, 2 * np.pi, n_directions),
         )
         return cls(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
 
@@ -269,9 +267,8 @@ class ScoreMap:
         """What scores are computed from, in single precision; the spread of the columns is part of the weights."""
         features, p = self.features, len(self.features.frequencies)
         linear, waved = self.weights[: len(features.spread)], self.weights[len(features.spread) :]
-        waved, frequencies, phases = _join_waves(waved, features.frequencies, features.phases)
-        single = ((linear / features.spread[:, None]).mT, waved.mT, frequencies / features.spread[:p, None], phases)
-        parts = [part.float().contiguous().numpy() for part in single]
+        single = ((linear / features.spread[:, None]).mT, waved.mT, features.frequencies / features.spread[:p, None])
+        parts = [part.float().contiguous().numpy() for part in (*single, features.phases)]
         return parts[0], parts[1], parts[2], parts[3], self.offsets.numpy()
 
     @cached_property
@@ -314,22 +311,6 @@ class ScoreMap:
         }
         shapes = {name: tuple(tensor.shape) for name, tensor in self.to_tensors().items()}
         return shapes == expected and p == d + 1 and k >= 2 and J >= 1
-
-
-def _join_waves(
-    weights: torch.Tensor, frequencies: torch.Tensor, phases: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Write two waves along each direction as one cosine, if there is one score and directions come twice.
-
-    Returns:
-        Weights, directions and phases.
-    """
-    half = len(phases) // 2
-    if weights.shape[1] != 1 or not half or not torch.equal(frequencies[:, :half], frequencies[:, half:]):
-        return weights, frequencies, phases
-    both = torch.polar(weights[:, 0], phases)
-    both = both[:half] + both[half:]
-    return both.abs()[:, None], frequencies[:, :half], both.angle()
 
 
 def _sum_weighted(features: FloatArray, weights: FloatArray) -> FloatArray:
