@@ -26,3 +26,14 @@ def test_rows_are_carried_by_their_cells_and_the_displacement_is_theirs(
     np.testing.assert_allclose(got, apply_by_cell(fitted, x, cells), atol=1e-5)
     assert measure_displacement(fitted, statistics) == pytest.approx(compute_displacement(x, got), rel=1e-3)
     assert np.abs(got - x).max() > 0.1
+
+
+def test_a_block_of_one_cell_is_carried_like_any_other_and_left_as_it_is() -> None:
+    x, codes = make_table(4000, attributes=2)
+    statistics, cells = gather_statistics(x, codes)
+    fitted = Gaussian().fit_cells(statistics, make_generator(0, "cloak"))[0].to_float32()
+    alone, before = x[cells == cells[0]], x.copy()
+    got = apply_cell_map(fitted, alone, cells[cells == cells[0]])
+    np.testing.assert_allclose(got, apply_cell_map(fitted, x, cells)[cells == cells[0]], atol=1e-6)
+    np.testing.assert_array_equal(alone, before[cells == cells[0]])
+    assert apply_cell_map(fitted, x[:0], cells[:0]).shape == (0, x.shape[1])

@@ -50,6 +50,8 @@ class _SavedCells:
 
     def carry_rows(self, x: torch.Tensor, cell: int) -> torch.Tensor:
         """Carry rows of one cell."""
+        if (scores := self.fitted.only_scores) is not None:  # single precision throughout
+            return scores.blend_rows(x, self.fitted.strength)
         codes = np.tile(self.codes[cell], (len(x), 1))
         return torch.from_numpy(self.fitted(x.numpy(), codes, torch.device("cpu")))
 

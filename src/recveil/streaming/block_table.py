@@ -1,7 +1,7 @@
 """Embedding table larger than memory: a folder of Parquet parts, one Parquet file, or a .npy file, read in blocks.
 
-Row groups of 32-bit vectors in fixed-size lists are used where the reader put them, without a copy. Other columns are
-copied unchanged. A part is written whole or not at all, and its footer names the job that wrote it.
+Columns besides the vectors are copied unchanged. A part is written whole or not at all, and its footer names the job
+that wrote it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from recveil.streaming.vector_layout import (
     convert_schema,
     extract_vectors,
     find_vector_columns,
-    has_plain_vectors,
     keeps_number_type,
     replace_vector_columns,
 )
+from recveil.streaming.vector_pages import read_vector_batches
 
 __all__ = ["Block", "Span", "Table", "TablePart", "open_table"]
 
@@ -190,11 +190,15 @@ class Table:
         if self.schema is None:
             yield from self._read_npy_blocks(span, columns, vectors)
             return
-        needed = [*dict.fromkeys([*columns, *(self._columns_read if vectors else ())])]
-        start, size = span.start, self.block_rows if vectors else SPAN_ROWS
-        for batch in read_batches(span.part.path, range(span.first, span.last), needed, size):
-            x = self._extract_vectors(batch, span.part.path) if vectors else np.empty((len(batch), 0), np.float32)
-            yield Block(start, batch, x)
+        start, groups = span.start, range(span.first, span.last)
+        others = [*dict.fromkeys(name for name in columns if name not in self.vector_columns)]
+        if not vectors:
+            for batch in read_batches(span.part.path, groups, others, SPAN_ROWS):
+                yield Block(start, batch, np.empty((len(batch), 0), np.float32))
+                start += len(batch)
+            return
+        for batch, x in read_vector_batches(span.part.path, groups, others, self.layout, self.d, self.block_rows):
+            yield Block(start, batch, self._extract_vectors(batch, span.part.path) if x is None else x)
             start += len(batch)
 
     @contextmanager
@@ -224,12 +228,6 @@ class Table:
             schema, max_rows = schema.with_metadata(metadata), GROUP_BLOCKS * self.block_rows
             with write_groups(temporary, schema, options, part.groups, max_rows) as write:
                 yield lambda batch, x: write(replace_vector_columns(batch, x, columns, schema))
-
-    @property
-    def _columns_read(self) -> tuple[str, ...]:
-        """Columns that must be read to have the vectors."""
-        is_plain = has_plain_vectors(self.schema, self.vector_columns)
-        return self.vector_columns if is_plain else (self.id_column, *self.vector_columns)
 
     def _extract_vectors(self, batch: pa.RecordBatch, path: Path) -> NDArray[np.float32]:
         x = extract_vectors(batch, self.id_column, self.vector_columns, path)

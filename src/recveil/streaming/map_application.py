@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from recveil.defenses.embeddings.cell_maps import CellMap, CellStatistics
-from recveil.streaming.vector_layout import view_as_tensor
 
 __all__ = ["RowMap", "apply_cell_map", "measure_displacement"]
 
@@ -30,15 +29,15 @@ def apply_cell_map(cell_map: RowMap, x: NDArray[np.float32], cells: NDArray[np.i
 
     Rows are grouped by cell, so that a few thousand rows of one cell are one matrix product.
     """
-    rows_in = view_as_tensor(x)
     # From Arrow's pool, which hands the same memory out again: fresh pages cost as much as the products.
-    out = torch.frombuffer(pa.allocate_buffer(max(x.nbytes, 4)), dtype=torch.float32)[: x.size].view(x.shape)
+    out = np.frombuffer(pa.allocate_buffer(max(x.nbytes, 4)), np.float32)[: x.size].reshape(x.shape)
     order = np.argsort(cells, kind="stable")
     present, first = np.unique(cells[order], return_index=True)
     for cell, start, end in zip(present.tolist(), first, [*first[1:], len(order)], strict=False):
-        for rows in torch.split(torch.from_numpy(order[start:end]), BLOCK_ROWS):
-            out.index_copy_(0, rows, cell_map.carry_rows(torch.index_select(rows_in, 0, rows), cell))
-    return np.asarray(out)
+        for begin in range(start, end, BLOCK_ROWS):
+            rows = order[begin : min(begin + BLOCK_ROWS, end)]
+            out[rows] = cell_map.carry_rows(torch.from_numpy(np.take(x, rows, axis=0)), cell).numpy()
+    return out
 
 
 def measure_displacement(cell_map: CellMap, statistics: CellStatistics) -> float:

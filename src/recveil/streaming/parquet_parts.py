@@ -22,6 +22,7 @@ __all__ = [
     "list_part_files",
     "open_parquet",
     "read_batches",
+    "read_group",
     "write_groups",
 ]
 
@@ -69,12 +70,19 @@ def read_batches(path: Path, groups: Sequence[int], columns: Sequence[str], rows
     """
     with open_parquet(path) as file:
         for group in groups:
-            try:
-                for batch in file.iter_batches(rows, [group], columns=list(columns), use_threads=False):
-                    raise_if_stopped()
-                    yield batch
-            except (pa.ArrowException, OSError) as error:
-                raise _make_read_error(path, error) from error
+            yield from read_group(file, path, group, columns, rows)
+
+
+def read_group(
+    file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Read these columns of one row group in batches of `rows`; a broken file is an error that names it."""
+    try:
+        for batch in file.iter_batches(rows, [group], columns=list(columns), use_threads=False):
+            raise_if_stopped()
+            yield batch
+    except (pa.ArrowException, OSError) as error:
+        raise _make_read_error(path, error) from error
 
 
 def is_finished(out: Path, job: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from recveil.core.types import FloatArray
 from recveil.transport.normal_scores import find_varying
@@ -42,14 +42,14 @@ class PolarCoordinates:
         length = np.linalg.norm(values / unit, axis=1)
         return cls(varies, unit, float(length[length > 0].min(initial=1.0)))
 
-    def encode(self, x: FloatArray) -> FloatArray:
+    def encode(self, x: FloatArray, dtype: DTypeLike = np.float64) -> FloatArray:
         """Return the log length, the direction, and the columns that do not vary; one column more than `x`."""
-        wide = np.asarray(x, dtype=np.float64)
+        wide = np.asarray(x, dtype=dtype)
         d = int(self.varies.sum())
-        out = np.empty((len(wide), wide.shape[1] + 1))
+        out = np.empty((len(wide), wide.shape[1] + 1), dtype=dtype)
         direction = np.divide(wide if self.varies.all() else wide[:, self.varies], self.unit, out=out[:, 1 : 1 + d])
-        length = np.linalg.norm(direction, axis=1, keepdims=True)
-        direction /= np.where(length > 0, length, 1.0)
+        length = np.sqrt(np.einsum("ij,ij->i", direction, direction))[:, None]
+        direction /= np.where(length > 0, length, 1.0).astype(dtype, copy=False)
         out[:, :1] = np.log(np.maximum(length, self.shortest))
         out[:, 1 + d :] = wide[:, ~self.varies]
         return out
@@ -58,9 +58,8 @@ class PolarCoordinates:
         """Return the rows of these coordinates, in their precision; directions get length 1 first."""
         d = int(self.varies.sum())
         direction = encoded[:, 1 : 1 + d]
-        length = np.linalg.norm(direction, axis=1, keepdims=True)
-        values = direction / np.where(length > 0, length, 1.0)
-        values *= np.exp(encoded[:, :1]) * self.unit
+        length = np.sqrt(np.einsum("ij,ij->i", direction, direction))[:, None]
+        values = direction * (np.exp(encoded[:, :1]) * self.unit / np.where(length > 0, length, 1.0))
         if d == len(self.varies):
             return values
         rows = np.empty((len(encoded), len(self.varies)), dtype=encoded.dtype)

@@ -85,3 +85,27 @@ def test_rows_are_carried_by_the_scores_that_the_map_was_fitted_to(rows: tuple[n
     expected = features.polar.decode(turn.apply(features.polar.encode(z), scores))
     ours = ScoreMap.from_turns(features, weights, np.zeros(1), [turn])
     np.testing.assert_allclose(ours.carry_rows(z), expected, atol=1e-3 * np.abs(z).max())  # in single precision
+    np.testing.assert_allclose(ours.carry_rows(z.astype(np.float32)), expected, atol=1e-3 * np.abs(z).max())
+
+
+@pytest.mark.parametrize("n_scores", [1, 2])
+def test_scores_are_weighted_sums_of_the_features(rows: tuple[np.ndarray, np.ndarray], n_scores: int) -> None:
+    z, s = rows
+    rng = np.random.default_rng(3)
+    features = ScoreFeatures.fit(z, 40, rng)
+    weights, offsets = rng.standard_normal((47, n_scores)), rng.standard_normal(n_scores)
+    turn = fit_turn(features.polar.encode(z), s)
+    assert turn is not None
+    ours = ScoreMap.from_turns(features, weights, offsets, [turn])
+    known = features.compute(z) @ weights + offsets
+    np.testing.assert_allclose(ours._compute_scores(features.polar.encode(z), z), known, atol=1e-4)
+
+
+def test_rows_are_carried_in_place_where_that_is_asked_for(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    z, s = rows
+    turn = fit_turn(z, s)
+    assert turn is not None
+    expected, here = turn.apply(z, s), z.copy()
+    assert turn.apply(here, s, out=here) is here
+    np.testing.assert_array_equal(here, expected)
+    assert np.abs(expected - z).max() > 0.1

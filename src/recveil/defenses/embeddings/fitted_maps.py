@@ -156,6 +156,13 @@ class FittedMap:
             moved = _move_to(stage, device)(moved, torch.as_tensor(find_cells(codes, keys), device=device))
         return blend_tables(start, self._decode(moved), self.strength)
 
+    @property
+    def only_scores(self) -> ScoreMap | None:
+        """The map by scores if it is all there is, else None."""
+        is_plain = len(self.stages) == 1 and not self.norm and self.coordinates.scores is None
+        stage = self.stages[0][1] if is_plain else None
+        return stage if isinstance(stage, ScoreMap) else None
+
     def _encode(self, x: torch.Tensor) -> torch.Tensor:
         return x if self.coordinates.scores is None else torch.from_numpy(self.coordinates.encode(_to_numpy(x))).to(x)
 

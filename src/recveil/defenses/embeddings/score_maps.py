@@ -21,10 +21,10 @@ from recveil.transport.polar_coordinates import PolarCoordinates
 
 __all__ = ["ScoreFeatures", "ScoreMap", "ScoreTurn", "fit_turn"]
 
-BLOCK_ROWS = 1 << 13
-"""Rows that are carried at once; so few stay in the processor's cache."""
+BLOCK_ROWS = 1 << 11
+"""Rows that are carried at once; so few stay in the processor's cache, and their buffers need no fresh pages."""
 
-WAVE_ROWS = 1 << 10
+WAVE_ROWS = 1 << 8
 """Rows whose cosines are computed at once."""
 
 KNOTS = 8
@@ -112,26 +112,31 @@ class ScoreTurn:
     A: FloatArray
     m: FloatArray
 
-    def apply(self, z: FloatArray, s: FloatArray) -> FloatArray:
-        """Carry rows by their scores, in the precision of the rows."""
+    def apply(self, z: FloatArray, s: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Carry rows by their scores, in the precision of the rows; into `out`, which may be `z` itself, if given."""
         inner = self.knots[1:-1]
         cut = np.clip(s, self.knots[0], self.knots[-1])
         left = np.clip(np.searchsorted(inner, cut) - 1, 0, len(inner) - 2)
-        shares = ((cut - inner[left]) / (inner[left + 1] - inner[left]))[:, None].astype(z.dtype)
-        order, starts = np.argsort(left, kind="stable"), np.cumsum(np.bincount(left, minlength=len(inner) - 1))
-        means, A, m = (part.astype(z.dtype, copy=False) for part in (self.means, self.A, self.m))
-        out = np.empty_like(z)
-        for k, rows in enumerate(np.split(order, starts[:-1])):
-            t = shares[rows]
-            gap = t * (means[k + 1] - means[k])
-            gap += means[k]
-            np.subtract(z[rows], gap, out=gap)
-            moved, step = gap @ A[k], gap @ (A[k + 1] - A[k])
-            step *= np.clip(t, 0, 1)
-            moved += step
-            moved += m
-            out[rows] = moved
+        order = np.argsort(left.astype(np.int16), kind="stable")  # rows between the same knots are one product
+        shares = ((cut - inner[left]) / (inner[left + 1] - inner[left]))[order, None].astype(z.dtype)
+        inside, ends = np.clip(shares, 0, 1), np.cumsum(np.bincount(left, minlength=len(inner) - 1))
+        moved, out = z[order], np.empty_like(z) if out is None else out
+        for k, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+            gap = moved[first:last]
+            gap -= self.means[k]
+            gap -= shares[first:last] * self._steps[0][k]
+            change = gap @ self._steps[1][k]
+            change *= inside[first:last]
+            change += gap @ self.A[k]
+            change += self.m
+            moved[first:last] = change
+        out[order] = moved
         return out
+
+    @cached_property
+    def _steps(self) -> tuple[FloatArray, FloatArray]:
+        """Differences of the means and of the matrices from each knot to the next."""
+        return np.diff(self.means, axis=0), np.diff(self.A, axis=0)
 
 
 def fit_turn(z: FloatArray, s: FloatArray) -> ScoreTurn | None:
@@ -221,45 +226,50 @@ class ScoreMap:
     @use_one_thread()
     def __call__(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         """Carry the users; `codes` are not looked at."""
-        rows = x.detach().cpu().numpy()
-        out = np.empty(rows.shape, dtype=np.float32)
-        for first in range(0, len(rows), BLOCK_ROWS):
-            out[first : first + BLOCK_ROWS] = self.carry_rows(rows[first : first + BLOCK_ROWS])
-        return torch.from_numpy(out).double().to(x.device)
+        return torch.from_numpy(self.carry_rows(x.detach().cpu().numpy())).double().to(x.device)
+
+    def blend_rows(self, x: torch.Tensor, strength: float) -> torch.Tensor:
+        """Carry rows this share of the straight way."""
+        moved = torch.from_numpy(self.carry_rows(x.numpy())).to(x.dtype)
+        return moved if strength == 1.0 else torch.lerp(x, moved, strength)
 
     def carry_rows(self, x: FloatArray) -> FloatArray:
         """Carry rows by their scores, in single precision: cosines take a tenth of the time."""
-        polar = self.features.polar
-        encoded = polar.encode(x)
-        scores = self._compute_scores(encoded, x)
-        z = encoded.astype(np.float32)
-        for t, turn in enumerate(self._turns):
-            z = turn.apply(z, scores[:, t % scores.shape[1]])
-        return polar.decode(z)
+        out = np.empty(x.shape, dtype=np.float32)
+        for first in range(0, len(x), BLOCK_ROWS):
+            rows = x[first : first + BLOCK_ROWS]
+            encoded = self.features.polar.encode(rows, np.result_type(rows, np.float32))
+            scores = self._compute_scores(encoded, rows)
+            z = encoded.astype(np.float32, copy=False)
+            for t, turn in enumerate(self._turns):
+                turn.apply(z, scores[:, t % scores.shape[1]], out=z)
+            out[first : first + BLOCK_ROWS] = self.features.polar.decode(z)
+        return out
 
     def _compute_scores(self, encoded: FloatArray, x: FloatArray) -> FloatArray:
         """Return the weighted sums of the features."""
-        linear, waved, frequencies, phases, center, offsets = self._score_parts
-        p = len(frequencies)
-        places, columns = (encoded - center[:p]).astype(np.float32), (x - center[p:]).astype(np.float32)
-        scores = _sum_weighted(places, linear[:, :p]) + _sum_weighted(columns, linear[:, p:])
-        waves = np.empty((min(WAVE_ROWS, len(x)), len(phases)), dtype=np.float32)
+        linear, waved, frequencies, phases, offsets = self._score_parts
+        p, center = len(frequencies), self.features.center.numpy().astype(encoded.dtype)
+        scores = np.empty((len(x), len(offsets)))
         for first in range(0, len(x), WAVE_ROWS):
-            here = places[first : first + WAVE_ROWS]
-            angles = np.matmul(here, frequencies, out=waves[: len(here)])
+            here = slice(first, first + WAVE_ROWS)
+            places = (encoded[here] - center[:p]).astype(np.float32, copy=False)
+            columns = (x[here] - center[p:]).astype(np.float32, copy=False)
+            angles = places @ frequencies
             angles += phases
             # NumPy's cosine of single precision takes a third of the time of torch's.
-            scores[first : first + WAVE_ROWS] += _sum_weighted(np.cos(angles, out=angles), waved)
+            parts = ((places, linear[:, :p]), (columns, linear[:, p:]), (np.cos(angles, out=angles), waved))
+            scores[here] = sum(_sum_weighted(*part) for part in parts)
         return scores + offsets
 
     @cached_property
-    def _score_parts(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _score_parts(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """What scores are computed from, in single precision; the spread of the columns is part of the weights."""
         features, p = self.features, len(self.features.frequencies)
         linear, waved = self.weights[: len(features.spread)], self.weights[len(features.spread) :]
         single = ((linear / features.spread[:, None]).mT, waved.mT, features.frequencies / features.spread[:p, None])
         parts = [part.float().contiguous().numpy() for part in (*single, features.phases)]
-        return parts[0], parts[1], parts[2], parts[3], features.center.numpy(), self.offsets.numpy()
+        return parts[0], parts[1], parts[2], parts[3], self.offsets.numpy()
 
     @cached_property
     def _turns(self) -> list[ScoreTurn]:
