@@ -56,7 +56,7 @@ class AuditOptions(TableOptions, AuditRuleOptions, CommonOptions):
         str,
         typer.Option(
             help="What the attacker sees: user_vectors (the default), scores, lists (the default without vectors), "
-            "list_means, omissions (what lists lack), vectors_and_heads (and the items that rank first), "
+            "list_means, omissions (what lists lack), vectors_and_heads (and the items that score high), "
             "vectors_and_lists, interactions."
         ),
     ] = ""

@@ -35,4 +35,5 @@ def draw_made_up_rows(x: torch.Tensor, moments: Moments, draws: torch.Generator)
     lengths = lengths[torch.randperm(len(x), generator=draws, device=x.device)]
     z = torch.randn((len(x), int(kept.sum())), generator=draws, dtype=x.dtype, device=x.device)
     z *= (lengths / torch.linalg.vector_norm(z, dim=1).clamp(min=torch.finfo(x.dtype).tiny))[:, None]
-    return z @ (axes * spread).mT + moments.mean
+    rows: torch.Tensor = z @ (axes * spread).mT + moments.mean
+    return rows
