@@ -85,7 +85,7 @@ class CloakOptions(TableOptions, AuditRuleOptions, CommonOptions):
     release_items: Annotated[
         bool,
         typer.Option(
-            "--release-items", help="Item vectors are released too: the check also attacks which items rank first."
+            "--release-items", help="Item vectors are released too: the check also attacks which items score high."
         ),
     ] = False
     max_cost: Annotated[

@@ -103,7 +103,7 @@ def _list_list_headlines(result: AttributeResult) -> list[HeadlineRow]:
         *_list_headlines(result.lists.before, "before the defense"),
         *_list_headlines(result.lists.after, "after the defense"),
         *_list_headlines(result.lists.after_with_seen, "after, with seen items listed as well"),
-        *_list_headlines(result.lists.with_vectors, "after, the vectors and which items rank first"),
+        *_list_headlines(result.lists.with_vectors, "after, the vectors and which items score high"),
         *_list_defended_headlines(result.defended_lists),
     ]
 

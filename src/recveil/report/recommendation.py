@@ -161,7 +161,7 @@ def _list_conditions(result: AttributeResult) -> list[str]:
     if isinstance(result, CloakResult) and result.lists is not None:
         if ranked := _list_leaks(result.lists.with_vectors):
             conditions.append(
-                f"Keep the item vectors private: who has them sees which items rank first, and can guess "
+                f"Keep the item vectors private: who has them sees which items score high, and can guess "
                 f"{join_names(ranked)}."
             )
         defended = result.defended_lists

@@ -75,7 +75,7 @@ def _cloak_in_memory(
     check_vector_output(request.out, vectors)
     table, warnings = _read_clear_table(files, vectors, targets, protocol.seed)
     if request.checks_heads and table.recommendations is None:
-        raise DataError(f"It is not known which items rank first. {' '.join(warnings)}")
+        raise DataError(f"It is not known which items score high. {' '.join(warnings)}")
     vectors, target_columns = drop_targets(vectors, [target.name for target in targets], keep=request.keep_target)
     notes = [*notes, *describe_target_columns(target_columns, request.out.name, kept=request.keep_target)]
     table = replace(table, notes=notes, ids=vectors.ids, shows_heads=request.checks_heads)

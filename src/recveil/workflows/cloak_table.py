@@ -65,7 +65,7 @@ class CloakRequest:
         command_line: what made this result, kept in it.
         save_map: where the map for later users goes, if anywhere.
         lists: lists to write beside the table, if any.
-        release_items: item vectors are released too, so the self-check also attacks which items rank first.
+        release_items: item vectors are released too, so the self-check also attacks which items score high.
     """
 
     out: Path
@@ -82,7 +82,7 @@ class CloakRequest:
 
     @property
     def checks_heads(self) -> bool:
-        """Whether attackers can tell which items rank first: who sees lists knows a part of it."""
+        """Whether attackers can tell which items score high: who sees lists knows a part of it."""
         return self.release_items or self.lists is not None
 
     @property
@@ -103,7 +103,7 @@ class ClearTable:
         activity: interactions of each user, where known.
         notes: what to know of the attributes.
         ids: ids of the users, from which the folds of the audits are derived.
-        shows_heads: attackers can tell which items rank first, so the self-check attacks that as well.
+        shows_heads: attackers can tell which items score high, so the self-check attacks that as well.
     """
 
     summary: InputSummary
@@ -205,12 +205,12 @@ def _summarize_defense(
 
 
 def _make_views(table: ClearTable, protocol: AuditProtocol) -> Mapping[str, View]:
-    """Return what attackers see of a table: the vectors, and with item vectors which items rank first by them."""
+    """Return what attackers see of a table: the vectors, and with item vectors which items score high by them."""
     served = table.recommendations
     if not table.shows_heads:
         return VECTORS_ALONE
     if served is None:
-        raise DataError("Which items rank first is not known. Give `run`, or `item_embeddings` and `interactions`.")
+        raise DataError("Which items score high is not known. Give `run`, or `item_embeddings` and `interactions`.")
     return {**VECTORS_ALONE, "vectors_and_heads": lambda x: view_with_heads(served, x, protocol.seed)}
 
 

@@ -127,7 +127,7 @@ def audit_lists(
 
 
 def view_with_heads(recommendations: Recommendations, x: FloatArray, seed: int) -> FloatArray:
-    """Return what an attacker with item vectors sees: the vectors, and the items that rank first by them.
+    """Return what an attacker with item vectors sees: the vectors, and the items that score high by them.
 
     A defense that moves vectors can take them off the places where undefended vectors lie; which items then score high
     tells on which side, though the vectors alone do not show it to learners. Users who are not served have no items.
@@ -155,7 +155,7 @@ def describe_heads(lists: ListAudits, after: Results, *, checked: bool) -> list[
     advice = "Keep the items private" + ("." if checked else ", or cloak with `release_items`, which checks both.")
     return [
         f"WARNING: an attacker who also has the item vectors can guess {name}: advantage "
-        f"{audit.headline.advantage.value:.2f} from the vectors and the items that rank first. {advice}"
+        f"{audit.headline.advantage.value:.2f} from the vectors and the items that score high. {advice}"
         for name, audit in lists.with_vectors.items()
         if audit.verdict is Verdict.LEAK and after[name].verdict is not Verdict.LEAK
     ]
