@@ -3,9 +3,9 @@
 Sample moments are sensitive to outliers. A map that equalizes them stretches all rows of a class because of a few, and
 an attacker who looks at the many sees the stretch, even where there was nothing to hide. Here a row at squared
 Mahalanobis distance r^2 has the weight (nu + d) / (nu + r^2), the EM step for a multivariate t with nu degrees of
-freedom (Lange, Little and Taylor 1989). nu follows from the kurtosis of the table: about 4 for heavy tails, and no end
-of it, which gives sample moments, for normal users. Like sample moments these are affinely equivariant, so maps between
-them are exact.
+freedom (Lange, Little and Taylor 1989). nu follows from the kurtosis of the table: about 4 for heavy tails, and
+infinite, which gives sample moments, for normal users. Like sample moments these are affinely equivariant, so maps
+between them are exact.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ USERS_PER_ROUND = 75
 another class more often than by chance, with 32 dimensions as with 128 (research/notes/sliced.md)."""
 
 MAX_ROUNDS = 80
-"""Most rounds: with more of them on 15,000 users, neighbors are of another class more often than chance has it."""
+"""Most rounds: with more of them on 15,000 users, neighbors are of another class more often than by chance."""
 
 MAX_ROUNDS_OF_LARGE = 60
 """Most rounds if classes have more users than the rounds are learned from."""
