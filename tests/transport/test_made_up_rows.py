@@ -1,4 +1,4 @@
-"""Made-up rows: alike to those of a table, and independent of them."""
+"""Made-up rows: alike to those of a table, and independent of them where users are few."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def make_table(n: int = 4_000, d: int = 5) -> tuple[torch.Tensor, Moments]:
     return x, Moments.from_rows(x, torch.zeros(n, dtype=torch.long), 1)
 
 
-def draw(x: torch.Tensor, moments: Moments, seed: int) -> torch.Tensor:
-    return draw_made_up_rows(x, moments, torch.Generator().manual_seed(seed))
+def draw(x: torch.Tensor, moments: Moments, seed: int, size: int = 20) -> torch.Tensor:
+    """Draw rows for classes of `size` users; 20 users in five dimensions are few."""
+    return draw_made_up_rows(x, moments, torch.full((len(x),), size), torch.Generator().manual_seed(seed))
 
 
 def test_they_have_the_moments_and_the_distances_of_the_table() -> None:
@@ -44,3 +45,17 @@ def test_another_seed_is_another_draw_and_a_constant_column_stays() -> None:
     assert bool((rows[:, 4] == 7).all())
     assert torch.equal(rows, draw(x, moments, 3))
     assert not torch.equal(rows, draw(x, moments, 4))
+
+
+def test_for_classes_of_many_users_they_are_the_users_in_another_order() -> None:
+    x, moments = make_table()
+    rows = draw(x, moments, 5, size=10**12)
+    assert not torch.allclose(rows, x)
+    torch.testing.assert_close(rows.sort(0).values, x.sort(0).values, rtol=1e-4, atol=1e-3)
+
+
+def test_in_between_the_mixture_keeps_mean_and_covariance() -> None:
+    x, moments = make_table()
+    rows = draw(x, moments, 6, size=40)
+    assert bool(((rows.mean(0) - x.mean(0)).abs() < 0.1 * x.std(0) + 1e-9).all())
+    torch.testing.assert_close(torch.cov(rows.T), torch.cov(x.T), rtol=0.2, atol=0.8)

@@ -320,7 +320,7 @@ def _draw_moments(x: torch.Tensor, cells: Cells, draws: torch.Generator) -> torc
     known = (codes >= 0).nonzero()[:, 0]
     now = _measure_classes(x, cells)
     pool, made_up = now.pool_classes(), x.clone()
-    made_up[known] = draw_made_up_rows(x[known], pool, draws)
+    made_up[known] = draw_made_up_rows(x[known], pool, now.n[codes[known]], draws)
     drawn = _measure_classes(made_up, cells)
     drawn_pool = drawn.pool_classes()
     T = compute_transport(drawn_pool.covariance[0].cpu(), pool.covariance[0].cpu()).to(x.device)
