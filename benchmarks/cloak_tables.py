@@ -46,9 +46,9 @@ def load_table(name: str) -> Dataset:
     return k_core(dataset, user_core=int(core), item_core=int(core)) if core else dataset
 
 
-def measure_table(job: tuple[str, int, str, str]) -> dict[str, object]:
+def measure_table(job: tuple[str, int, str, str, int]) -> dict[str, object]:
     """Train, cloak and audit one table."""
-    spec, seed, method, device = job
+    spec, seed, method, device, repeats = job
     warnings.simplefilter("ignore")
     name, model_name, target = spec.split(":")
     clock = time.perf_counter()
@@ -61,7 +61,7 @@ def measure_table(job: tuple[str, int, str, str]) -> dict[str, object]:
     cloaked, result = cloak_table(table, ChosenDefense(method), protocol, audit=False, check=True)
     cloak_end = time.perf_counter()
     panel = {**make_panel("fast", device), **make_panel("strong", device)}
-    rules = CrossValidation(5, 2, max_repeats=2)
+    rules = CrossValidation(5, repeats, max_repeats=repeats)
     audits = [audit_attribute(t, secret, panel, rules=rules, seed=seed + 1_000) for t in (x, cloaked)]
     plain = defend_vectors(ChosenDefense("gaussian").make(device), x, [secret], seed=seed)
     gains = [_compute_gains(model, split, vectors) for vectors in (x, cloaked, plain)]
@@ -159,19 +159,20 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--method", default="auto")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--repeats", type=int, default=2, help="repeats of the five folds of each audit")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--summary", type=Path, help="file of lines to summarize")
     given = parser.parse_args()
     if given.summary:
         print(summarize_lines([json.loads(line) for line in given.summary.read_text().splitlines() if line[:1] == "{"]))
         return
-    jobs = [(spec, seed, given.method, given.device) for seed in given.seeds for spec in given.tables]
+    jobs = [(spec, seed, given.method, given.device, given.repeats) for seed in given.seeds for spec in given.tables]
     with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
         for row in pool.imap_unordered(_measure_safely, jobs):
             print(json.dumps(row), flush=True)
 
 
-def _measure_safely(job: tuple[str, int, str, str]) -> dict[str, object]:
+def _measure_safely(job: tuple[str, int, str, str, int]) -> dict[str, object]:
     try:
         return measure_table(job)
     except Exception as error:  # noqa: BLE001, one table that fails must not end the others
