@@ -7,7 +7,8 @@ With `--search` settings of RAID and of other defenses are tried first, on users
 follow. With `--rates` the learning rates of the profile are chosen before that (profile_rates.py). `--pack FILE` also
 keeps all results in one archive, renewed every minute.
 
-Cells of the other plans fill what time is left. Each cell is stored as it ends, as `recveil study run` stores it, so a
+Undefended models, `adversarial` and `d2d` at the strengths of the plans need no search and fill the other workers; what
+is cut off can be run later. Each cell is stored as it ends, as `recveil study run` stores it, so a
 later run of a plan with the same folder computes only what is missing. Trained models stay in `--cache`.
 """
 
@@ -20,7 +21,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from typing import Any
 from gpu_sharing import start_sharing, stop_sharing
 from profile_rates import PROFILE, apply_rates, choose_rates, submit_trainings
 
+from recveil.defenses import DEFENSES
 from recveil.studies.cell_results import CellResult
 from recveil.studies.cells import Cell
 from recveil.studies.plans import Plan, read_plan
@@ -41,20 +43,24 @@ PLANS = Path(__file__).parent / "plans"
 SEARCHES = ("raid2025_search", "raid2025_search_lightgcn", "raid2025_strengths")
 DATA = "ml-1m"
 
-FIRST_RANK = 10  # of the cells of a chosen setting
 MAX_ADVANTAGE = 0.06
 """Advantage up to which the paper's attacker counts as blind: balanced accuracy within 0.03 of one half."""
 
 PACK_SECONDS = 60.0
 """Seconds between two archives of the results."""
 
-HONEST_PANEL, LIGHT_PANEL = "full", "logistic,lda"
+HONEST_PANEL = "full"
+PRINTED_PANEL = "tree,svm-rbf,naive-bayes,knn,forest,adaboost,boosting,mlp-1,mlp-2,mlp-3,mlp-4"
+"""Attackers of Tables 6 to 8; XGBoost is not installed on every device."""
 
 Job = tuple[int, str, Cell]
 """Rank (small ones first), name of the plan, and cell."""
 
 Group = tuple[str, str, str]
 """Data set, model and method: trials among which one setting is chosen."""
+
+Part = tuple[int, str, Mapping[str, Sequence[Any]]]
+"""Rank, plan whose settings hold, and grid of some cells of a table."""
 
 
 @dataclass
@@ -99,17 +105,17 @@ class Search:
             for cell in plan.cells():
                 model, choice = cell.label("model"), cell.choice("defense")
                 if cell.data != "ml-100k" or model == "ncf":
-                    method = "whitened raid" if choice.options.get("unit") == "whitened" else choice.name
+                    method = choice.name
                     trial = make_trial_cell(cell.at, cell.settings)
                     search.trials.setdefault((cell.data, model, method), {})[cell.label("defense")] = trial
                     search.origin[trial.id] = plan.name
         return search
 
     def list_jobs(self) -> Iterator[Job]:
-        """List the trials; those that train a long time come last, ours after the paper's."""
+        """List the trials: RAID's first, LightGCN's before the others because they train longest."""
         for (data, model, method), trials in self.trials.items():
-            rank = 2 + 2 * (model == "lightgcn") + 3 * (method == "adversarial") + 10 * ("whitened" in method)
-            rank += 30 * (data == "ml-100k" or (model == "lightgcn" and method == "adversarial"))
+            rank = 1 if method == "raid" else 5 if method in ("noise", "d2d") else 40
+            rank += (model != "lightgcn") + 50 * (data == "ml-100k")
             yield from ((rank, self.origin[cell.id], cell) for cell in trials.values())
 
     def learn(self, cell: Cell, result: CellResult | None) -> None:
@@ -134,11 +140,11 @@ class Search:
         printed = self.printed.get((group[1], group[2]), 0.0)
         return min(by_label, key=lambda label: abs(by_label[label][1] - printed))
 
-    def find_entry(self, group: Group, label: str) -> dict[str, Any]:
+    def find_entry(self, group: Group, label: str) -> dict[str, Any] | str:
         """Find the chosen setting as its plan has it."""
         plan = self.plans[self.origin[self.trials[group][label].id]]
-        entries: list[dict[str, Any]] = plan.raw["grid"]["defense"] + plan.raw["smoke"].get("defense", [])
-        return next(each for each in entries if each["label"] == label)
+        entries: list[dict[str, Any] | str] = plan.raw["grid"]["defense"] + plan.raw["smoke"].get("defense", [])
+        return next(each for each in entries if each == label or (isinstance(each, dict) and each["label"] == label))
 
 
 def read_printed_changes() -> dict[tuple[str, str], float]:
@@ -149,65 +155,74 @@ def read_printed_changes() -> dict[tuple[str, str], float]:
     return {(model, method): 100 * (v / printed[model, "none"] - 1) for (model, method), v in printed.items()}
 
 
-def make_table_plan(name: str, group: Group, grid: Mapping[str, Any]) -> Plan:
-    """Make the plan of a chosen setting, with cells that are those of the tables."""
+def make_table_plan(name: str, group: Group, table: str, grid: Mapping[str, Any]) -> Plan:
+    """Make a plan of one setting, with cells that are those of a table."""
     data, model, _ = group
-    table = read_plan(PLANS / "raid2025_table2.toml")
     raw = {
         "title": f"Chosen settings: {model} on {data}",
         "kind": "attribute",
         "grid": {"data": [data], "model": [model], "panel": ["raid-mlp"], "seed": [0], **grid},
-        "settings": table.raw["settings"],
+        "settings": read_plan(PLANS / f"raid2025_{table}.toml").raw["settings"],
     }
     return Plan.parse(raw, name=name)
 
 
-def list_table_jobs(results: Results, group: Group, defense: object, label: str) -> Iterator[Job]:
-    """List the cells of a setting: the paper's MLP, other attackers on DMF, leak ratios on NCF, the honest panel."""
+def list_parts(group: Group, defense: dict[str, Any] | str, label: str) -> list[Part]:
+    """List the cells of the tables that a setting belongs to, most wanted first."""
     data, model, method = group
-    name = f"raid2025_chosen_{model}_{method.replace(' ', '_')}_{data}"
-    targets = ["gender"] if data == "ml-100k" else ["gender", "age3"]
-    parts: list[tuple[int, dict[str, Sequence[Any]]]] = [(FIRST_RANK, {"target": targets, "seed": [0, 1, 2]})]
-    if data == DATA and "whitened" not in method:
-        if model == "dmf":
-            parts.append((14, {"target": targets, "panel": read_plan(PLANS / "raid2025_table6.toml").grid.panel}))
-        if model == "ncf":
-            parts.append((18, {"target": targets, "leak_ratio": [0.2, 0.4, 0.6]}))
-        if method == "raid" and isinstance(defense, dict):
-            several = [{**defense, "xi": xi, "label": f"{label}, xi {xi}"} for xi in (1, 2, 3, 4)]
-            parts.append((22, {"target": ["gender"], "defense": several}))
-    if method in ("raid", "whitened raid", "none"):
-        parts.append((60, {"target": ["gender"], "panel": [HONEST_PANEL]}))
-    for number, (rank, grid) in enumerate(parts):
-        plan = make_table_plan(f"{name}_{number}", group, {"defense": [defense], **grid})
+    if data != DATA:
+        return [(50, "table2", {"target": ["gender"], "seed": [0, 1, 2]})]
+    both = ["gender", "age3"]
+    parts: list[Part] = [(6, "table2", {"target": both, "seed": [0, 1, 2]})]
+    if model == "ncf":
+        parts.append((9, "table10", {"target": both, "leak_ratio": [0.2, 0.4, 0.6, 0.8], "panel": ["mlp-2"]}))
+    if model == "dmf":
+        parts.append((11, "table6", {"target": both, "panel": [PRINTED_PANEL]}))
+    if method == "raid" and isinstance(defense, dict):
+        renewals = [{**defense, "xi": xi, "label": f"{label}, xi {xi}"} for xi in (1, 2, 3)]
+        parts.append((12, "table2", {"target": ["gender"], "defense": renewals}))
+        parts.append((30, "table6", {"target": ["gender"], "panel": [HONEST_PANEL]}))
+        defense = {**defense, "several": "sequential", "label": f"{label}, one after the other"}
+    if model == "dmf":
+        parts.append((13, "table11", {"target": ["gender+age3"], "defense": [defense], "panel": ["mlp-2"]}))
+    return parts
+
+
+def list_table_jobs(
+    results: Results, group: Group, defense: dict[str, Any] | str, label: str, *, sooner: int = 0
+) -> Iterator[Job]:
+    """List the cells of a setting; other seeds and age come later."""
+    data, model, method = group
+    for number, (rank, table, grid) in enumerate(list_parts(group, defense, label)):
+        name = f"raid2025_chosen_{model}_{method}_{data}_{number}"
+        plan = make_table_plan(name, group, table, {"defense": [defense], **grid})
         results.open(plan)
         for cell in plan.cells():
-            later = 8 * cell.seed + 2 * (cell.target != "gender") + 10 * (model == "lightgcn" and method != "none")
-            yield rank + later, plan.name, cell
+            later = (3 if method in ("raid", "none") else 15) * (cell.seed > 0) + (cell.target != "gender")
+            yield rank - sooner + later, plan.name, cell
 
 
-def list_fixed_jobs(results: Results, size: str) -> Iterator[Job]:
-    """List the cells that need no search, with the rank of each."""
+def list_fixed_jobs(results: Results) -> Iterator[Job]:
+    """List the cells that need no search: undefended models first, and Table 5."""
+    for model in ("lightgcn", "ncf", "dmf"):
+        yield from list_table_jobs(results, (DATA, model, "none"), "none", "none", sooner=6)
+        yield from list_table_jobs(results, (DATA, model, "adversarial"), "adversarial", "adversarial", sooner=3)
+        d2d = {"name": "d2d", "label": "d2d", "weight": 0.1}
+        yield from list_table_jobs(results, (DATA, model, "default-d2d"), d2d, "d2d")
+    defenses = ["none", "d2d", "adversarial-pot", "raid-pot", "d2d-int", "adversarial"]
+    group = ("ml-100k", "ncf", "table 5")
+    plan = make_table_plan("raid2025_part_of_table5", group, "table5", {"defense": defenses, "target": ["gender"]})
+    results.open(plan)
+    yield from ((50, plan.name, cell) for cell in plan.cells())
 
-    def rank_attrcloak(cell: Cell) -> int | None:
-        if cell.seed or cell.label("defense") in ("sliced", "attrcloak-df, floor 0.3"):
-            return None
-        if cell.at["panel"] != LIGHT_PANEL:
-            return 45 if cell.data == "ml-100k" else None
-        return 12 if cell.choice("defense").is_undefended else 17
 
-    rules: list[tuple[str, Callable[[Cell], int | None]]] = [
-        ("attrcloak2025_table5", rank_attrcloak),
-        ("attrcloak2025_table7", rank_attrcloak),
-        ("attrcloak2025_table4", rank_attrcloak),
-        ("raid2025_table5", lambda c: 50 if not c.seed and not c.choice("defense").is_undefended else None),
-        ("raid2025_table4", lambda c: 30),
-    ]
-    for name, rank_cell in rules:
-        plan = read_plan(PLANS / f"{name}.toml", size)
-        results.open(plan)
-        ranked = ((rank_cell(cell), cell) for cell in plan.cells())
-        yield from ((rank, name, cell) for rank, cell in ranked if rank is not None)
+def name_training(cell: Cell) -> str:
+    """Name the training that a cell waits for: a second cell of the same training would only wait."""
+    defense = cell.choice("defense")
+    key = [cell.data, cell.at["model"], cell.seed, cell.settings.get("profile")]
+    if not defense.is_undefended and DEFENSES.traits(defense.name).place == "training":
+        key += [cell.at["defense"], cell.target]
+    return repr(key)
 
 
 def run_job(cache: Path, rates: Mapping[str, float], job: Job) -> Outcome:
@@ -227,20 +242,20 @@ def start_pool(workers: int) -> ProcessPoolExecutor:
 def run_all(options: argparse.Namespace, results: Results) -> None:
     """Keep the workers busy with the most wanted cells until the time is over, then end them."""
     end = time.monotonic() + options.seconds
-    queue: list[Job] = list(list_fixed_jobs(results, options.size))
+    queue: list[Job] = list(list_fixed_jobs(results)) if options.size == "full" else []
     search = None
     if options.search:
         search = Search.begin([read_plan(PLANS / f"{name}.toml", options.size) for name in SEARCHES])
-        for plan in search.plans.values():
-            results.open(plan)
+        for searched in search.plans.values():
+            results.open(searched)
         queue += search.list_jobs()
-        for model in ("lightgcn", "ncf", "dmf") if options.size == "full" else ():
-            jobs = list_table_jobs(results, (DATA, model, "none"), "none", "none")
-            queue += [(0 if rank == FIRST_RANK else rank, name, cell) for rank, name, cell in jobs]
+    queue = [
+        job for job in queue if not options.only or options.only in f"{job[1]} {job[2].data} {job[2].label('model')}"
+    ]
     opened = set[Group]()
-    started = {
-        cell.id for plan, store in results.stores.items() for _, _, cell in queue if cell.id in store.finished_ids()
-    }
+    finished = set[str]().union(*(store.finished_ids() for store in results.stores.values()))
+    started = {cell.id for _, _, cell in queue if cell.id in finished}
+    trained = set[str]()
     running: dict[Future[Outcome], Job] = {}
     begun = packed = time.monotonic()
     pool = start_pool(options.workers)
@@ -254,10 +269,13 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                 print(f"{time.monotonic() - begun:6.0f} s  learning rates: {rates}", flush=True)
             queue = [job for job in sorted(queue, key=lambda job: job[0]) if job[2].id not in started]
             ready = [job for job in queue if not trainings or job[2].rules.profile != PROFILE]
-            while ready and len(running) + len(open_trainings) < options.workers:
-                job = ready.pop(0)
-                if job[2].id not in started:
+            in_training = {name_training(job[2]) for job in running.values()} - trained
+            for job in ready:
+                if len(running) + len(open_trainings) >= options.workers:
+                    break
+                if job[2].id not in started and name_training(job[2]) not in in_training:
                     started.add(job[2].id)
+                    in_training |= {name_training(job[2])} - trained
                     running[pool.submit(run_job, options.cache, rates, job)] = job
             if not running and not open_trainings:
                 break
@@ -273,6 +291,7 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                     queue += [*running.values(), (rank, plan, cell)]
                     running, pool = {}, start_pool(options.workers)
                     break
+                trained.add(name_training(cell))
                 result = results.keep(plan, cell, outcome)
                 report(time.monotonic() - begun, rank, plan, cell, outcome)
                 if search is not None and plan in SEARCHES:
@@ -284,7 +303,8 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
                 if label is not None:
                     opened.add(group)
                     print(f"chosen for {' '.join(group)}: {label}", flush=True)
-                    queue += list_table_jobs(results, group, search.find_entry(group, label), label)
+                    if options.size == "full":
+                        queue += list_table_jobs(results, group, search.find_entry(group, label), label)
     finally:
         for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool has no way to end running work
             process.kill()
@@ -332,6 +352,7 @@ def main() -> None:
     parser.add_argument("--rates", action="store_true", help="choose the learning rates of the profile first")
     parser.add_argument("--search", action="store_true", help="search RAID's settings first")
     parser.add_argument("--pack", type=Path, help="one archive of all results, renewed every minute")
+    parser.add_argument("--only", default="", help="only first jobs with this text in their plan, data and model")
     parser.add_argument("--size", choices=("full", "smoke"), default="full")
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)

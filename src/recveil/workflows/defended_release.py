@@ -175,13 +175,15 @@ def train_and_defend(
     method = None if defense is None else defense.make(recipe.device, user_tables=tables)
     if defense is not None and place == "embeddings":
         defense.check_size(split.train.n_users, 0)
-    with clock.measure_step("train undefended"):
-        undefended = _fit_model(recipe.make_model(None), split, seed=recipe.seed)
-    model, platform = undefended, split
+    model, platform = None, split
     if place in ("data", "training"):
         with clock.measure_step("train"):
             model = recipe.make_model(defense)
             platform = _fit_defended(model, split, targets, method, place, seed=recipe.seed)
+    # Comes second: where many processes share a cache, one of them trains this model for all meanwhile.
+    with clock.measure_step("train undefended"):
+        undefended = _fit_model(recipe.make_model(None), split, seed=recipe.seed)
+    model = undefended if model is None else model
     with clock.measure_step("defend"):
         if place == "embeddings" and method is not None:
             loss = _utility_loss(recipe, model, split)
