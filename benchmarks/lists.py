@@ -16,6 +16,7 @@ import multiprocessing
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from recveil.data.sources.catalog import load_dataset
 from recveil.data.splits import leave_one_out
 from recveil.metrics.ranking import ndcg
 from recveil.models.construction import make_model
+from recveil.workflows.comparison import view_with_heads
 from recveil.workflows.defended_lists import ListMaker, ListRequest
 from recveil.workflows.defended_release import ChosenDefense, defend_vectors
 from recveil.workflows.utility import Recommendations
@@ -61,8 +63,9 @@ def measure_table(spec: str, seed: int, given: argparse.Namespace) -> dict[str, 
     split, secret = leave_one_out(dataset), dataset.attributes[target]
     x, items = train_vectors(spec, split, seed, given)
     clock = time.perf_counter()
-    cloaked = defend_vectors(ChosenDefense(given.method).make(given.device), x, [secret], seed=seed)
     served = Recommendations(split, lambda users, v: np.asarray(v @ items.T), items, np.arange(len(x)))
+    method, heads = ChosenDefense(given.method).make(given.device), partial(view_with_heads, served, seed=seed)
+    cloaked = defend_vectors(method, x, [secret], seed=seed, view=heads)
     maker = ListMaker(served, cloaked, [secret], ListRequest(Path("lists.parquet"), strength=given.strength), seed, x)
     seen, start = served.collect_seen_items(), time.perf_counter()
     omitted = maker.omit_items(seen)

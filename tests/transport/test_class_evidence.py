@@ -86,6 +86,29 @@ def test_random_labels_are_rarely_beyond_chance() -> None:
     assert found <= 0.12 * 60
 
 
+@pytest.mark.thorough
+def test_random_labels_are_rarely_beyond_chance_where_more_than_the_rows_is_seen() -> None:
+    """Many columns that follow from the rows, as items that score high do, of any scale."""
+    found = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x, labels = rng.standard_normal((200, 5)), rng.permutation(np.arange(200) % 2)
+        exposed = np.column_stack([x, 1e3 * (x @ rng.standard_normal((5, 60)) > 2)])
+        found += weigh_evidence(x, labels, rng, exposed=exposed).is_beyond_chance
+    assert found <= 0.12 * 60
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_what_is_seen_beside_the_rows_is_found(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    x, beside = rng.standard_normal((600, 6)), rng.standard_normal((600, 30))
+    for K in (2, 3):
+        labels = (beside[:, 0] > 0).astype(np.int64) + (K == 3) * (beside[:, 1] > 0)
+        exposed = np.column_stack([x, scale * beside, np.ones(600)])
+        assert not weigh_evidence(x, labels, np.random.default_rng(1)).is_beyond_chance
+        assert weigh_evidence(x, labels, np.random.default_rng(1), exposed=exposed).is_beyond_chance
+
+
 def test_the_same_draws_give_the_same_evidence() -> None:
     x, labels = shift_mean(np.random.default_rng(0))
     one, two = (weigh_evidence(x[:200], labels[:200], np.random.default_rng(3)) for _ in range(2))

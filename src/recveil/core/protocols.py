@@ -41,12 +41,17 @@ __all__ = [
     "PrivateRecommender",
     "Recommender",
     "SimulatedRecommender",
+    "TableView",
     "TrainingDefense",
     "UtilityLoss",
+    "ViewDefense",
 ]
 
 UtilityLoss = Callable[["torch.Tensor"], "torch.Tensor"]
 """A differentiable loss of a table of user vectors, items and head frozen."""
+
+TableView = Callable[[FloatArray], FloatArray]
+"""Takes a table of user vectors; returns what an attacker sees of it, one row for each user."""
 
 
 class Penalty(Protocol):
@@ -159,6 +164,16 @@ class EmbeddingDefense(Protocol):
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None
     ) -> FloatArray:
         """Return the table to release; `codes` is (n, n_attributes), `utility` a loss of the user vectors."""
+
+
+@runtime_checkable
+class ViewDefense(Protocol):
+    """An embedding defense that can also hide what attackers see beside the vectors."""
+
+    def defend_view(
+        self, x: FloatArray, codes: IntArray, view: TableView | None, *, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return the table to release where attackers also see this view of it."""
 
 
 class ListDefense(Protocol):

@@ -1,9 +1,11 @@
-"""What rows tell of their classes, by three kinds of learners together, and how much of it chance gives.
+"""What rows tell of their classes, by several kinds of learners together, and how much of it chance gives.
 
 Kernel ridge regression finds classes that differ in small neighborhoods, quadratic discriminants those that differ in
-directions in which users hardly vary, and boosted trees those that differ in single columns. Each is cross-fitted. The
-class shares at a row are those of a conditional logit of the classes on the three scores, with weights of 0 or more;
-its gain in log-likelihood is the evidence. If rows tell nothing, each weight is 0 as often as not, and the evidence has
+directions in which users hardly vary, and boosted trees those that differ in single columns. Where attackers see more
+than the rows, as which items score high for each, a linear discriminant learns from all they see: these columns are
+many, and follow from the rows in ways that the other learners find hardly anything in. Each is cross-fitted. The class
+shares at a row are those of a conditional logit of the classes on the scores, with weights of 0 or more; its gain in
+log-likelihood is the evidence. If rows tell nothing, each weight is 0 as often as not, and the evidence has
 a mixture of chi-squared distributions. Twice the gain would have it if scores did not depend on the labels; but each of
 two users is scored by the label of the other, so their products count twice, which doubles the variance.
 """
@@ -84,6 +86,7 @@ def weigh_evidence(
     device: str | torch.device = "cpu",
     *,
     enough: float = np.inf,
+    exposed: FloatArray | None = None,
 ) -> ClassEvidence:
     """Measure what rows tell of their labels.
 
@@ -94,6 +97,7 @@ def weigh_evidence(
         device: where the kernel regression is computed.
         enough: evidence above which it does not matter how much there is: if the other learners find more, the kernel,
             which takes most of the time, is left out. It could only add to it.
+        exposed: what attackers see of each row, if more than the row; a linear discriminant looks at it.
     """
     K = int(labels.max()) + 1
     if K < 2:
@@ -105,6 +109,9 @@ def weigh_evidence(
     scores = [_standardize_scores(_score_by_moments(x, labels, fold, K))]
     if K <= MAX_CLASSES_OF_TREES:
         scores.append(_standardize_scores(_score_by_trees(x, labels, fold, K)))
+    if exposed is not None:
+        wide = standardize_columns(exposed)  # rows and what is seen beside them may be of any two scales
+        scores.append(_standardize_scores(_score_by_moments(wide, labels, fold, K, linear=True)))
     quick = _fit_shares(np.stack(scores), labels) if enough < np.inf else None
     if quick is not None and quick.statistic > max(enough, quick.limit):
         return quick
@@ -183,25 +190,33 @@ def _score_by_kernel(
     return np.asarray(np.log(shares.clip(1e-4, 1.0) / present))
 
 
-def _score_by_moments(x: FloatArray, labels: NDArray[np.intp], fold: IntArray, K: int) -> FloatArray:
-    """Score by the normal density of each class, in directions in which all users together have variance 1."""
+def _score_by_moments(
+    x: FloatArray, labels: NDArray[np.intp], fold: IntArray, K: int, *, linear: bool = False
+) -> FloatArray:
+    """Score by the normal density of each class, in directions in which all users together have variance 1.
+
+    With `linear` all classes have that covariance, and only their means count.
+    """
     wide = np.asarray(x, dtype=np.float64)
     _, scale, axes = np.linalg.svd(np.cov((wide - wide.mean(0)).T, ddof=0).reshape(x.shape[1], -1))
     kept = scale > MIN_SCALE**2 * scale[0]
     z = (wide - wide.mean(0)) @ axes[kept].T / np.sqrt(scale[kept])
     out = np.zeros((len(x), K))
     for k in range(FOLDS):
-        out[fold == k] = _score_densities(z[fold != k], labels[fold != k], z[fold == k], K)
+        out[fold == k] = _score_densities(z[fold != k], labels[fold != k], z[fold == k], K, linear=linear)
     return out
 
 
-def _score_densities(z: FloatArray, labels: IntArray, rows: FloatArray, K: int) -> FloatArray:
+def _score_densities(z: FloatArray, labels: IntArray, rows: FloatArray, K: int, *, linear: bool) -> FloatArray:
     """Return the log density of each class; a class of too few users has that of all users."""
     scores = np.repeat(-0.5 * np.square(rows).sum(1, keepdims=True), K, axis=1)
     d = z.shape[1]
     for k in range(K):
         own = z[labels == k]
         if len(own) < 2 or not d:
+            continue
+        if linear:
+            scores[:, k] = -0.5 * np.square(rows - own.mean(0)).sum(1)
             continue
         pooled = d / (d + len(own))  # covariances of few users are drawn to that of all
         C = (1 - pooled) * np.cov(own.T, ddof=0).reshape(d, d) + pooled * np.eye(d)

@@ -28,7 +28,13 @@ MAX_MOVERS_PER_ASSIGNMENT = 1_500
 
 
 def exchange_places(
-    x: FloatArray, codes: IntArray, rng: np.random.Generator, *, share: float = 1.0, device: str | torch.device = "cpu"
+    x: FloatArray,
+    codes: IntArray,
+    rng: np.random.Generator,
+    *,
+    share: float = 1.0,
+    device: str | torch.device = "cpu",
+    exposed: FloatArray | None = None,
 ) -> IntArray:
     """Return for each user the row that the user gets; a permutation of the rows.
 
@@ -40,6 +46,8 @@ def exchange_places(
         rng: source of randomness.
         share: share of the moves that are made.
         device: where the kernel regressions are computed.
+        exposed: what attackers see of each row, if more than the row; it must follow from the row alone, so that who
+            gets the row gets it too.
     """
     rows = np.arange(len(x))
     known = np.flatnonzero(codes >= 0)
@@ -47,18 +55,24 @@ def exchange_places(
     labels = np.unique(codes[known], return_inverse=True)[1]
     if len(known) < 2 * FOLDS or not labels.any():
         return rows
-    rows[known] = known[_run_passes(x[known], labels, rng, share, device)]
+    exposed = None if exposed is None else exposed[known]
+    rows[known] = known[_run_passes(x[known], labels, rng, share, device, exposed)]
     return rows
 
 
 def _run_passes(
-    x: FloatArray, labels: IntArray, rng: np.random.Generator, share: float, device: str | torch.device
+    x: FloatArray,
+    labels: IntArray,
+    rng: np.random.Generator,
+    share: float,
+    device: str | torch.device,
+    exposed: FloatArray | None,
 ) -> NDArray[np.intp]:
     """Run passes until the learners predict the labels no better than random ones."""
     holder = np.arange(len(x))  # the user at each place
     labels = labels.copy()  # the label at each place
     for _ in range(MAX_PASSES):
-        evidence = weigh_evidence(x, labels, rng, device)
+        evidence = weigh_evidence(x, labels, rng, device, exposed=exposed)
         if not evidence.is_beyond_chance:
             break
         own = np.arange(len(x)), labels

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from recveil.core.errors import DataError
-from recveil.core.protocols import UtilityLoss
+from recveil.core.protocols import TableView, UtilityLoss
 from recveil.core.result_parts import DefenseSummary, Frontier, InputSummary
 from recveil.core.results import CloakResult
 from recveil.core.self_check_parts import SelfCheck
@@ -44,7 +44,7 @@ from recveil.workflows.notes import (
 )
 from recveil.workflows.price import find_least_displacement, measure_price
 from recveil.workflows.rehearsal import rehearse_defense
-from recveil.workflows.self_check import AUTO, VECTORS_ALONE, View, choose_defense, list_candidates
+from recveil.workflows.self_check import AUTO, VECTORS_ALONE, choose_defense, list_candidates
 from recveil.workflows.utility import Recommendations
 
 __all__ = ["ClearTable", "CloakRequest", "add_audits", "cloak_table"]
@@ -180,13 +180,15 @@ def _defend_table(
         candidates = able or candidates
     candidates[0].check_size(*table.x.shape)
 
+    heads = _make_heads(table, protocol)
+
     def apply_defense(candidate: ChosenDefense) -> FloatArray:
         method, loss = candidate.make(protocol.device), _make_loss(table.recommendations, protocol)
-        return defend_vectors(method, table.x, targets, seed=protocol.draw_seed, utility=loss)
+        return defend_vectors(method, table.x, targets, seed=protocol.draw_seed, utility=loss, view=heads)
 
     if not check and defense.name != AUTO:
         return defense, apply_defense(defense), None
-    views = _make_views(table, protocol)
+    views = VECTORS_ALONE if heads is None else {**VECTORS_ALONE, "vectors_and_heads": heads}
     chosen = choose_defense(table.x, targets, candidates, apply_defense, protocol, ids=table.ids, views=views)
     return chosen.defense, chosen.x, chosen.check
 
@@ -204,14 +206,14 @@ def _summarize_defense(
     )
 
 
-def _make_views(table: ClearTable, protocol: AuditProtocol) -> Mapping[str, View]:
-    """Return what attackers see of a table: the vectors, and with item vectors which items score high by them."""
+def _make_heads(table: ClearTable, protocol: AuditProtocol) -> TableView | None:
+    """Return what attackers with item vectors see of a table, if any: the vectors, and which items score high."""
     served = table.recommendations
     if not table.shows_heads:
-        return VECTORS_ALONE
+        return None
     if served is None:
         raise DataError("Which items score high is not known. Give `run`, or `item_embeddings` and `interactions`.")
-    return {**VECTORS_ALONE, "vectors_and_heads": lambda x: view_with_heads(served, x, protocol.seed)}
+    return lambda x: view_with_heads(served, x, protocol.seed)
 
 
 def _measure_frontier(
@@ -219,7 +221,8 @@ def _measure_frontier(
 ) -> Frontier:
     """Measure these methods, or all, at several strengths with few attackers."""
     quick = replace(protocol, panel="fast", repeats=1, max_repeats=1, attacks=None)
-    return build_frontier(table.x, targets, quick, table.recommendations, names=names)
+    heads = _make_heads(table, protocol)
+    return build_frontier(table.x, targets, quick, table.recommendations, names=names, view=heads)
 
 
 def _describe_check(check: SelfCheck | None, taken: str, targets: Sequence[Attribute], folds: int) -> list[str]:
@@ -297,9 +300,9 @@ def _add_rehearsal(
 ) -> CloakResult:
     """Return the result with what attackers find out about users who do not disclose, measured on users who do."""
     try:
-        loss = _make_loss(table.recommendations, protocol)
+        loss, heads = _make_loss(table.recommendations, protocol), _make_heads(table, protocol)
         with clock.measure_step("rehearse"):
-            rehearsal = rehearse_defense(table.x, targets, defense, protocol, utility=loss)
+            rehearsal = rehearse_defense(table.x, targets, defense, protocol, utility=loss, view=heads)
     except DataError as error:  # the table is defended all the same
         return result.model_copy(update={"warnings": [*result.warnings, f"Nothing was rehearsed. {error}"]})
     said = [describe_undisclosed(int((~t.known).sum()), t.name, defense.name) for t in targets]

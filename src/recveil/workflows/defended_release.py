@@ -14,7 +14,14 @@ import numpy as np
 
 from recveil.core.device import deterministic_algorithms, use_one_thread
 from recveil.core.errors import DataError, UsageError, unknown_name
-from recveil.core.protocols import EmbeddingDefense, OwnLossRecommender, Recommender, UtilityLoss
+from recveil.core.protocols import (
+    EmbeddingDefense,
+    OwnLossRecommender,
+    Recommender,
+    TableView,
+    UtilityLoss,
+    ViewDefense,
+)
 from recveil.core.random import make_generator
 from recveil.core.timing import Clock
 from recveil.core.traits import DefenseTraits
@@ -231,6 +238,7 @@ def defend_vectors(
     *,
     seed: int,
     utility: UtilityLoss | None = None,
+    view: TableView | None = None,
 ) -> FloatArray:
     """Return the user vectors as an embedding defense leaves them.
 
@@ -240,11 +248,15 @@ def defend_vectors(
         targets: attributes to protect.
         seed: the same seed gives the same table.
         utility: loss of the recommendations, for defenses that weigh it.
+        view: what attackers see beside the vectors, for defenses that can hide it.
     """
     if not x.shape[1]:
         raise UsageError("This model has no user vectors, so an embedding defense has nothing to act on.")
+    codes, rng = stack_codes(targets), make_generator(seed, "cloak")
     with deterministic_algorithms():
-        return defense(x, stack_codes(targets), rng=make_generator(seed, "cloak"), utility=utility)
+        if view is not None and isinstance(defense, ViewDefense):
+            return defense.defend_view(x, codes, view, rng=rng)
+        return defense(x, codes, rng=rng, utility=utility)
 
 
 def measure_displacement(before: FloatArray, after: FloatArray) -> float:

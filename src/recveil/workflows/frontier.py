@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from recveil.core.progress import track_progress
+from recveil.core.protocols import TableView
 from recveil.core.result_parts import Frontier, FrontierPoint, FrontierTarget
 from recveil.core.traits import DefenseTraits
 from recveil.core.types import Attribute, FloatArray
@@ -38,6 +39,7 @@ class _Table:
     protocol: AuditProtocol
     recommendations: Recommendations | None
     ranks: ranking.Ranks | None
+    view: TableView | None = None
 
     def measure_point(self, name: str, strength: float, after: FloatArray, *, seconds: float = 0.0) -> FrontierPoint:
         """Audit and price one defended table."""
@@ -67,7 +69,7 @@ class _Table:
         loss = None
         if self.recommendations is not None and DEFENSES.traits(name).needs_loss:
             loss = self.recommendations.make_loss(device=device, seed=seed)
-        return defend_vectors(method, self.x, self.targets, seed=seed, utility=loss)
+        return defend_vectors(method, self.x, self.targets, seed=seed, utility=loss, view=self.view)
 
 
 def build_frontier(
@@ -77,6 +79,7 @@ def build_frontier(
     recommendations: Recommendations | None,
     *,
     names: Sequence[str] = (),
+    view: TableView | None = None,
 ) -> Frontier:
     """Measure every method at several strengths, and the undefended table.
 
@@ -86,12 +89,13 @@ def build_frontier(
         protocol: the rules of the audits.
         recommendations: how users are served; without it the cost is the displacement.
         names: methods to measure; all if empty.
+        view: what attackers see beside the vectors, for defenses that can hide it; the points are of the vectors.
 
     Returns:
         The points; `knee` is the best bargain among them.
     """
     ranks = recommendations.rank_test_items(x) if recommendations else None
-    table = _Table(x, targets, protocol, recommendations, ranks)
+    table = _Table(x, targets, protocol, recommendations, ranks, view)
     methods = [t for t in DEFENSES.all_traits() if t.place == "embeddings" and (not names or t.name in names)]
     excluded = {traits.name: reason for traits in methods if (reason := _exclusion_reason(traits, table))}
     points = [table.measure_point("none", 0.0, x)]

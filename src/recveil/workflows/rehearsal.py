@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from recveil.attacks.attribute.classifiers import as_attack
 from recveil.attacks.attribute.panels import parse_attackers
 from recveil.audits.attribute.rehearsal import attack_hidden_users, hide_classes
-from recveil.core.protocols import UtilityLoss
+from recveil.core.protocols import TableView, UtilityLoss
 from recveil.core.rehearsal_parts import Rehearsal
 from recveil.core.types import Attribute, FloatArray
 from recveil.workflows.audit_protocol import AuditProtocol
@@ -27,6 +27,7 @@ def rehearse_defense(
     *,
     share: float = REHEARSED_SHARE,
     utility: UtilityLoss | None = None,
+    view: TableView | None = None,
 ) -> Rehearsal:
     """Measure what attackers find out about users whose class the defense is not given.
 
@@ -37,13 +38,14 @@ def rehearse_defense(
         protocol: the rules of the audits; attacks, seed and device are used.
         share: share of the disclosed users to hide.
         utility: loss of the recommendations, for defenses that weigh it.
+        view: what attackers see beside the vectors, for defenses that can hide it.
 
     Raises:
         DataError: a class has too few users.
     """
     shown = [hide_classes(target, share, seed=protocol.seed) for target in targets]
     method = defense.make(protocol.device)
-    defended = defend_vectors(method, x, shown, seed=protocol.draw_seed, utility=utility)
+    defended = defend_vectors(method, x, shown, seed=protocol.draw_seed, utility=utility, view=view)
     chosen = protocol.attacks or parse_attackers(protocol.panel, protocol.device)
     attacks = {name: as_attack(attack, name) for name, attack in chosen.items()}
     found = {

@@ -13,6 +13,7 @@ from recveil.attacks.attribute.panels import make_panel
 from recveil.audits.attribute.user_order import hash_rows
 from recveil.audits.verdicts import TargetAudit
 from recveil.core.errors import UsageError
+from recveil.core.protocols import TableView
 from recveil.core.registry import check_options
 from recveil.core.self_check_parts import SelfCheck, SelfCheckTarget
 from recveil.core.types import Attribute, FloatArray
@@ -21,7 +22,7 @@ from recveil.defenses import DEFENSES
 from recveil.workflows.audit_protocol import AuditProtocol
 from recveil.workflows.defended_release import ChosenDefense
 
-__all__ = ["AUTO", "VECTORS_ALONE", "CheckedTable", "View", "check_release", "choose_defense", "list_candidates"]
+__all__ = ["AUTO", "VECTORS_ALONE", "CheckedTable", "check_release", "choose_defense", "list_candidates"]
 
 AUTO = "auto"
 """Name that stands for the cheapest defense that passes the self-check."""
@@ -38,10 +39,7 @@ REPEATS = 2
 """Repeats of cross-validation: with one, intervals are too wide to see a leak of the size of the margin. What there was
 before is not judged: one repeat is enough where that is conclusive."""
 
-View = Callable[[FloatArray], FloatArray]
-"""Takes a table of vectors; returns what an attacker of a surface sees."""
-
-VECTORS_ALONE: Mapping[str, View] = {"user_vectors": lambda x: x}
+VECTORS_ALONE: Mapping[str, TableView] = {"user_vectors": lambda x: x}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,7 @@ def choose_defense(
     protocol: AuditProtocol,
     *,
     ids: Ids | None = None,
-    views: Mapping[str, View] = VECTORS_ALONE,
+    views: Mapping[str, TableView] = VECTORS_ALONE,
 ) -> CheckedTable:
     """Return the first candidate that passes the self-check; if none does, the one that leaves least.
 
@@ -149,7 +147,7 @@ class _CheckedSurface:
     """Attacks on one surface of the tables that were tried, with what they found before any defense."""
 
     name: str
-    view: View
+    view: TableView
     x: FloatArray
     targets: Sequence[Attribute]
     protocol: AuditProtocol

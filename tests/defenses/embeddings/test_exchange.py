@@ -91,6 +91,33 @@ def test_the_order_of_the_rows_decides_nothing() -> None:
     np.testing.assert_array_equal(cloak_rows(x, attribute.codes)[order], cloak_rows(x[order], attribute.codes[order]))
 
 
+def see_parity(x: FloatArray) -> FloatArray:
+    """Show beside the vectors the sign of a product of many columns, which learners of the vectors cannot find."""
+    return np.column_stack([x, np.sign(x[:, :8].prod(1))]).astype(np.float32)
+
+
+def test_trades_hide_what_attackers_see_beside_the_vectors() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1200, 10)).astype(np.float32)
+    parity = see_parity(x)[:, -1] > 0
+    y = np.where(rng.random(1200) < 0.2, ~parity, parity).astype(np.int64)
+    np.testing.assert_array_equal(cloak_rows(x, y), x)  # the vectors alone tell nothing
+    out = Exchange().defend_view(x, y, see_parity, rng=np.random.default_rng(0))
+    assert sorted(map(tuple, out.tolist())) == sorted(map(tuple, x.tolist()))
+    before, after = (measure_accuracies(see_parity(table), y)["logistic"] for table in (x, out))
+    assert before > 0.7
+    assert abs(after - 0.5) < 4 * 0.5 / np.sqrt(len(x) * 0.8)
+
+
+def test_a_view_that_tells_nothing_moves_almost_nobody() -> None:
+    moved = []
+    for seed in range(3):
+        x, attribute = make_no_leak(300, 10, 2, rng=np.random.default_rng(seed))
+        out = Exchange().defend_view(x, attribute.codes, see_parity, rng=np.random.default_rng(seed))
+        moved.append(float((out != x).any(1).mean()))
+    assert np.median(moved) == 0
+
+
 @pytest.mark.thorough
 def test_classes_of_ten_users_and_joint_cells_are_hidden() -> None:
     rng = np.random.default_rng(0)

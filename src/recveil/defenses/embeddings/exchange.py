@@ -6,7 +6,8 @@ injected, whatever the shape of the table (many users near one point, equal rows
 
 Limits: a user who trades gets the row of another user, which costs recommendations more than a small move does; use
 `sliced` where the self-check passes it. There is no map for later users. What the learners of
-`transport.class_evidence` cannot tell from random labels is left as it is.
+`transport.class_evidence` cannot tell from random labels is left as it is. What attackers see beside the vectors, such
+as which items score high, is hidden from a linear discriminant alone, and only where `defend_view` is told of it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from recveil.core.device import resolve_device
 from recveil.core.option_types import Share
-from recveil.core.protocols import UtilityLoss
+from recveil.core.protocols import TableView, UtilityLoss
 from recveil.core.traits import DefenseTraits, Range
 from recveil.core.types import FloatArray, IntArray
 from recveil.defenses.embeddings.cells import check_table, plan_cells
@@ -57,9 +58,24 @@ class Exchange(EmbeddingTransformer):
         self, x: FloatArray, codes: IntArray, *, rng: np.random.Generator, utility: UtilityLoss | None = None
     ) -> FloatArray:
         """Return the same rows with users traded between them; `utility` is not used."""
+        return self.defend_view(x, codes, None, rng=rng)
+
+    def defend_view(
+        self, x: FloatArray, codes: IntArray, view: TableView | None, *, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return the same rows traded until they, and this view of them, tell the classes no better than chance.
+
+        Args:
+            x: the user vectors.
+            codes: (n, n_attributes) classes, -1 = undisclosed.
+            view: what attackers see of a table beside its vectors, where there is more.
+            rng: source of who trades.
+        """
         check_table(x, codes, self.strength)
         cells = plan_cells(codes, minimum=0)[0]
         if self.strength == 0 or cells.n_classes < 2:
             return np.asarray(x, dtype=np.float32).copy()
-        rows = exchange_places(x, cells.codes, rng, share=self.strength, device=resolve_device(self.device))
+        exposed = None if view is None else view(np.asarray(x, dtype=np.float32))
+        device = resolve_device(self.device)
+        rows = exchange_places(x, cells.codes, rng, share=self.strength, device=device, exposed=exposed)
         return np.asarray(x[rows], dtype=np.float32)
