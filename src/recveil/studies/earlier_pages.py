@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from pathlib import Path
 
 import numpy as np
@@ -100,11 +101,14 @@ def read_earlier_page(path: str | Path, run: str) -> list[EarlierNumber]:
 
 
 def find_earlier(plan: str, published: Published, earlier: Sequence[EarlierNumber]) -> EarlierNumber | None:
-    """Find our earlier number, an exact match before a loose one; None where there is none."""
+    """Find our earlier number, an exact match before a loose one; None where there is none.
+
+    Of several loose matches the one counts whose defense is written most nearly as the published number's.
+    """
     for loosely in (False, True):
-        for number in earlier:
-            if number.matches(plan, published, loosely=loosely):
-                return number
+        matches = [number for number in earlier if number.matches(plan, published, loosely=loosely)]
+        if matches:
+            return max(matches, key=lambda number: len(commonprefix([number.at.get("defense", ""), published.defense])))
     return None
 
 

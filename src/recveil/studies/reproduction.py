@@ -183,7 +183,10 @@ def _find_cells(
 def _find_change(
     plan: Plan, published: Published, cells: PooledCell, pooled: Sequence[PooledCell], metric: str
 ) -> RankingChange | None:
-    """Find the change of a ranking measure against the undefended model, printed and ours; None where there is none."""
+    """Find the change of a ranking measure against the undefended model, printed and ours; None where there is none.
+
+    Ours is over the seeds that both models have: levels differ between seeds by as much as a defense costs.
+    """
     if "@" not in published.metric or published.value is None or published.defense in ("", UNDEFENDED):
         return None
     same = {"data", "model", "target", "metric"}
@@ -195,7 +198,14 @@ def _find_change(
     printed += [] if published.undefended is None else [published.undefended]
     at = {**cells.at, "defense": UNDEFENDED}
     base = next((other for other in pooled if other.at == at and other.results), None)
-    ours, before = _find_ours(cells, published, metric), None if base is None else _find_ours(base, published, metric)
+    seeds = set() if base is None else {result.cell.seed for result in base.results}
+    seeds &= {result.cell.seed for result in cells.results}
+    if base is None or not seeds:
+        return None
+    ours, before = (
+        _find_ours(replace(each, results=[r for r in each.results if r.cell.seed in seeds]), published, metric)
+        for each in (cells, base)
+    )
     if not printed or not printed[0] or ours is None or before is None or not before.value:
         return None
     return RankingChange(published.value / printed[0] - 1, ours.value / before.value - 1)
