@@ -93,6 +93,13 @@ def test_of_several_other_options_the_nearest_counts(tmp_path) -> None:
     assert (found.ours.value, found.reason.partition(";")[0]) == (0.492, "measured as `noise, scale 2`")
 
 
+def test_a_defense_taken_over_twice_keeps_the_name_it_was_measured_as(tmp_path) -> None:
+    row = ROWS[3].replace("| noise |", "| noise, scale 1 |", 1).replace("weak", "measured as `noise`; weak")
+    page = write_page(tmp_path / "page.md", rows=[row])
+    (found,) = compare(page, number("noise, scale 2", "auc", 0.9))
+    assert (found.verdict, found.reason) == ("setting", "measured as `noise`; weak | noise")
+
+
 def test_one_attribute_protected_in_place_of_several_is_named(tmp_path) -> None:
     grid = {**GRID, "target": ["gender+age"]}
     row = number("none", target="gender+age", of="gender", value=0.8)

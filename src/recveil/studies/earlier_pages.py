@@ -34,6 +34,9 @@ OURS = re.compile(
 )
 """The cell of a number of ours: its measure where it is not the paper's, value, interval, and accuracy beside it."""
 
+MEASURED_AS = re.compile(r"measured as `([^`]+)`(?:[,;] )?")
+"""What `describe_difference` writes of a defense with other options."""
+
 
 @dataclass(frozen=True, eq=False)
 class EarlierNumber:
@@ -176,6 +179,8 @@ def _parse_row(plan: str, row: Mapping[str, str], run: str) -> EarlierNumber | N
     low, high = (float(ours[end]) if ours[end] else np.nan for end in ("low", "high"))
     seeds = int(row["seeds"]) if row.get("seeds", "").isdigit() else 0
     sentence = row.get("reason_or_note", "").partition("; the change against")[0]
+    if measured := MEASURED_AS.match(sentence):  # taken over from a still earlier page: this is the defense it was of
+        row, sentence = {**row, "defense": measured[1]}, sentence[measured.end() :]
     return EarlierNumber(
         plan,
         row,
