@@ -280,7 +280,8 @@ def run_all(options: argparse.Namespace, results: Results) -> None:
             if not running and not open_trainings:
                 break
             left = min(PACK_SECONDS, end - time.monotonic())
-            done, _ = wait([*running, *open_trainings], timeout=max(0.0, left), return_when=FIRST_COMPLETED)
+            waiting: list[Future[Any]] = [*running, *open_trainings]
+            done, _ = wait(waiting, timeout=max(0.0, left), return_when=FIRST_COMPLETED)
             for future in done & running.keys():
                 rank, plan, cell = running.pop(future)
                 try:

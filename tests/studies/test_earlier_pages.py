@@ -83,6 +83,23 @@ def test_a_defense_with_other_options_is_named(tmp_path) -> None:
     assert (found.verdict, found.reason) == ("reproduced", "measured as `noise`")
 
 
+def test_of_several_other_options_the_nearest_counts(tmp_path) -> None:
+    rows = [ROWS[3].replace("| noise |", f"| noise, scale {n} |").replace("0.500", f"0.49{n}") for n in (1, 2)]
+    earlier = read_earlier_page(write_page(tmp_path / "page.md", rows=rows), "old")
+    grid = {**GRID, "defense": ["none", {"name": "noise", "label": "noise, scale 2, loud", "scale": 2.5}, "sliced"]}
+    published = [number("noise, scale 2, loud", "auc", 0.9)]
+    study = Plan.parse({"title": "t", "kind": "attribute", "grid": grid, "published": published}, name="p")
+    (found,) = compare_published(study, [], earlier)
+    assert (found.ours.value, found.reason.partition(";")[0]) == (0.492, "measured as `noise, scale 2`")
+
+
+def test_a_defense_taken_over_twice_keeps_the_name_it_was_measured_as(tmp_path) -> None:
+    row = ROWS[3].replace("| noise |", "| noise, scale 1 |", 1).replace("weak", "measured as `noise`; weak")
+    page = write_page(tmp_path / "page.md", rows=[row])
+    (found,) = compare(page, number("noise, scale 2", "auc", 0.9))
+    assert (found.verdict, found.reason) == ("setting", "measured as `noise`; weak | noise")
+
+
 def test_one_attribute_protected_in_place_of_several_is_named(tmp_path) -> None:
     grid = {**GRID, "target": ["gender+age"]}
     row = number("none", target="gender+age", of="gender", value=0.8)

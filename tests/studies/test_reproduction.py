@@ -83,6 +83,20 @@ def test_changes_are_compared_where_levels_differ(fill_store) -> None:
     assert compare_published(far, [fill_store(far, LEAKS)])[1].verdict == "setting"
 
 
+def test_a_change_is_against_the_undefended_models_of_the_same_seeds(fill_store) -> None:
+    rows = [{**AT, "defense": d, "metric": "ndcg@10", "value": v} for d, v in (("none", 0.1), ("sliced", 0.095))]
+    study, missing = plan(*rows), ("sliced", 1)
+    rare = {"none": (0.6, 0.1), "sliced": (0.02, 0.06)}  # few hits, so that the seeds differ
+    stores = [
+        fill_store(study, rare, skip=skip, name=name)
+        for name, skip in (("both", []), ("defended-one", [missing]), ("one", [missing, ("none", 1)]))
+    ]
+    reasons = [compare_published(study, [store])[1].reason for store in stores]
+    assert reasons[1] == reasons[2] != reasons[0]
+    apart = fill_store(study, rare, skip=[missing, ("none", 0)], name="apart")
+    assert compare_published(study, [apart])[1].reason == reasons[1]
+
+
 def test_an_f1_that_repeats_the_balanced_accuracy_is_not_counted(fill_store) -> None:
     f1 = attack(0.8, metric="f1", ours="balanced_accuracy")
     assert verdicts(fill_store, f1, attack(0.805)) == ["repeated", "reproduced"]

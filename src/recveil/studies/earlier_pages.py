@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,9 @@ OURS = re.compile(
     r"(?: \[(?P<low>-?\d+\.\d+), (?P<high>-?\d+\.\d+)\])?(?:, accuracy (?P<accuracy>\d+\.\d+))?"
 )
 """The cell of a number of ours: its measure where it is not the paper's, value, interval, and accuracy beside it."""
+
+MEASURED_AS = re.compile(r"measured as `([^`]+)`(?:[,;] )?")
+"""What `describe_difference` writes of a defense with other options."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +104,14 @@ def read_earlier_page(path: str | Path, run: str) -> list[EarlierNumber]:
 
 
 def find_earlier(plan: str, published: Published, earlier: Sequence[EarlierNumber]) -> EarlierNumber | None:
-    """Find our earlier number, an exact match before a loose one; None where there is none."""
+    """Find our earlier number, an exact match before a loose one; None where there is none.
+
+    Of several loose matches the one counts whose defense is written most nearly as the published number's.
+    """
     for loosely in (False, True):
-        for number in earlier:
-            if number.matches(plan, published, loosely=loosely):
-                return number
+        matches = [number for number in earlier if number.matches(plan, published, loosely=loosely)]
+        if matches:
+            return max(matches, key=lambda number: len(commonprefix([number.at.get("defense", ""), published.defense])))
     return None
 
 
@@ -172,6 +179,8 @@ def _parse_row(plan: str, row: Mapping[str, str], run: str) -> EarlierNumber | N
     low, high = (float(ours[end]) if ours[end] else np.nan for end in ("low", "high"))
     seeds = int(row["seeds"]) if row.get("seeds", "").isdigit() else 0
     sentence = row.get("reason_or_note", "").partition("; the change against")[0]
+    if measured := MEASURED_AS.match(sentence):  # taken over from a still earlier page: this is the defense it was of
+        row, sentence = {**row, "defense": measured[1]}, sentence[measured.end() :]
     return EarlierNumber(
         plan,
         row,

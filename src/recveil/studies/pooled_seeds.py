@@ -220,10 +220,17 @@ class PooledCell:
         """Estimate a ranking measure over users."""
         return estimate_mean(self.average_ranking(measure, k))
 
+    def estimate_undefended(self, measure: str, k: int) -> Estimate:
+        """Estimate a ranking measure of the undefended models of the same seeds."""
+        return estimate_mean(self._average_undefended(measure, k))
+
     def estimate_cost(self, k: int = 10) -> Estimate:
         """Estimate the paired change of NDCG against the undefended models of the same seeds, in per cent."""
-        base = average_over_seeds([d.base for d in self.details], ndcg, k, held_out=self.details[0].held_out)
-        return estimate_change(base, self.average_ranking("ndcg", k))
+        return estimate_change(self._average_undefended("ndcg", k), self.average_ranking("ndcg", k))
+
+    def _average_undefended(self, measure: str, k: int) -> FloatArray:
+        packed = [details.base for details in self.details]
+        return average_over_seeds(packed, MEASURES[measure], k, held_out=self.details[0].held_out)
 
     def average_metric(self, metric: str) -> float | None:
         """Average a number without an interval over the seeds."""

@@ -154,7 +154,7 @@ def _take_earlier(plan: Plan, compared: PublishedComparison, earlier: Sequence[E
 def _compare_number(plan: Plan, published: Published, pooled: Sequence[PooledCell]) -> PublishedComparison:
     metric = published.ours or published.metric
     cells, ours = (None, None) if published.unavailable else _find_cells(plan, published, pooled, metric)
-    change = None if cells is None else _find_change(plan, published, cells, pooled, metric)
+    change = None if cells is None else _find_change(plan, published, cells, metric)
     verdict = judge_number(published, ours, change)
     reason = explain_verdict(verdict, published, plan, change)
     if is_repeated(published, plan):
@@ -180,11 +180,14 @@ def _find_cells(
     return None, None
 
 
-def _find_change(
-    plan: Plan, published: Published, cells: PooledCell, pooled: Sequence[PooledCell], metric: str
-) -> RankingChange | None:
-    """Find the change of a ranking measure against the undefended model, printed and ours; None where there is none."""
-    if "@" not in published.metric or published.value is None or published.defense in ("", UNDEFENDED):
+def _find_change(plan: Plan, published: Published, cells: PooledCell, metric: str) -> RankingChange | None:
+    """Find the change of a ranking measure against the undefended model, printed and ours; None where there is none.
+
+    Ours is against the undefended models that the defended cells themselves ranked with: the same seeds on the same
+    machine, since levels differ between seeds by as much as a defense costs.
+    """
+    measure, _, k = metric.partition("@")
+    if measure not in MEASURES or published.value is None or published.defense in ("", UNDEFENDED):
         return None
     same = {"data", "model", "target", "metric"}
     printed = [
@@ -193,12 +196,10 @@ def _find_change(
         if other.defense == UNDEFENDED and other.model_dump(include=same) == published.model_dump(include=same)
     ]
     printed += [] if published.undefended is None else [published.undefended]
-    at = {**cells.at, "defense": UNDEFENDED}
-    base = next((other for other in pooled if other.at == at and other.results), None)
-    ours, before = _find_ours(cells, published, metric), None if base is None else _find_ours(base, published, metric)
-    if not printed or not printed[0] or ours is None or before is None or not before.value:
+    before = cells.estimate_undefended(measure, int(k)).value
+    if not printed or not printed[0] or not before:
         return None
-    return RankingChange(published.value / printed[0] - 1, ours.value / before.value - 1)
+    return RankingChange(published.value / printed[0] - 1, cells.estimate_ranking(measure, int(k)).value / before - 1)
 
 
 def _find_accuracy(published: Published, cells: PooledCell | None) -> str:
