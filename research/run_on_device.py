@@ -7,9 +7,9 @@ With `--search` settings of RAID and of other defenses are tried first, on users
 follow. With `--rates` the learning rates of the profile are chosen before that (profile_rates.py). `--pack FILE` also
 keeps all results in one archive, renewed every minute.
 
-Undefended models, `adversarial` and `d2d` at the strengths of the plans need no search and fill the other workers; what
-is cut off can be run later. Each cell is stored as it ends, as `recveil study run` stores it, so a
-later run of a plan with the same folder computes only what is missing. Trained models stay in `--cache`.
+Undefended models, `adversarial` and `d2d` at the strengths of the plans need no search and fill the other workers. Each
+cell is stored as it ends, as `recveil study run` stores it, so a later run of a plan with the same folder computes only
+what is missing. Trained models stay in `--cache`.
 """
 
 from __future__ import annotations

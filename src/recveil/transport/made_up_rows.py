@@ -14,14 +14,12 @@ from __future__ import annotations
 import torch
 
 from recveil.transport.moments import Moments
+from recveil.transport.robust_moments import MIN_ROWS_PER_DIMENSION
 
 __all__ = ["draw_made_up_rows"]
 
 MIN_VARIANCE_SHARE = 1e-12
 """Directions with less than this share of the largest variance have no made-up rows."""
-
-USERS_PER_DIMENSION = 4
-"""Users of a class for each dimension, up to which its made-up rows are independent of the users."""
 
 
 def draw_made_up_rows(
@@ -29,7 +27,8 @@ def draw_made_up_rows(
 ) -> torch.Tensor:
     """Draw as many rows as there are: users in random order, mixed with rows independent of them.
 
-    The share of the variance that is independent is 4 d / n for a class of n users, and all of it below 4 d users.
+    The share of the variance that is independent is 4 d / n for a class of n users, and all of it below 4 d users, of
+    whom the moments of the bulk cannot be measured either.
 
     Args:
         x: (n, d) rows in double precision.
@@ -37,7 +36,7 @@ def draw_made_up_rows(
         class_sizes: (n,) users of the class that each made-up row is for.
         draws: source of randomness, on the device of the rows.
     """
-    share = (USERS_PER_DIMENSION * x.shape[1] / class_sizes).clamp(max=1)[:, None]
+    share = (MIN_ROWS_PER_DIMENSION * x.shape[1] / class_sizes).clamp(max=1)[:, None]
     users = x[torch.randperm(len(x), generator=draws, device=x.device)] - moments.mean
     rows: torch.Tensor = (1 - share).sqrt() * users + share.sqrt() * _turn_rows(users, moments, draws) + moments.mean
     return rows

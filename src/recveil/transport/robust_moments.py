@@ -16,7 +16,7 @@ import torch
 
 from recveil.transport.moments import Moments
 
-__all__ = ["fit_bulk_moments"]
+__all__ = ["MIN_ROWS_PER_DIMENSION", "fit_bulk_moments"]
 
 N_STEPS = 10
 """Reweighting steps."""
