@@ -27,8 +27,8 @@ def draw_made_up_rows(
 ) -> torch.Tensor:
     """Draw as many rows as there are: users in random order, mixed with rows independent of them.
 
-    The share of the variance that is independent is 4 d / n for a class of n users, and all of it below 4 d users, which
-    are also too few to measure the moments of their bulk.
+    The share of the variance that is independent is 4 d / n for a class of n users, and all of it below 4 d users,
+    which are also too few to measure the moments of their bulk.
 
     Args:
         x: (n, d) rows in double precision.
